@@ -1,0 +1,116 @@
+"""Put bundles, pages and the web runtime together into the folder that is uploaded."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+
+from builder.bundle import hosts, manifest
+from builder.bundle.compress import compress_tree
+from builder.bundle.store import FOLDER, Store
+from builder.bundle_cache import MANIFEST
+from builder.plan import Plan
+from builder.recipe import Recipe, dump
+from builder.tasks import TASKS
+from builder.webruntime.vendored import store_runtime, templates, web
+
+if TYPE_CHECKING:
+    from builder.bundle import _manifest as types
+
+MODELS = "models"
+IMAGE_MIMES = ("image/png", "image/jpeg", "image/webp")
+
+
+def write_site(root: Path, plan: Plan, bundles: Sequence[Path]) -> list[types.Manifest]:
+    """Fill the empty folder `root`; content first, entry points after, compressed twins last.
+
+    Args:
+        root: The site's root.
+        plan: Title, host and recipes.
+        bundles: A folder per job of the plan, in its order: files and an incomplete manifest.
+
+    Raises:
+        HostError: A file breaks a limit of the plan's host.
+        ConversionError: A manifest breaks its schema.
+    """
+    store = Store(root)
+    runtime = store_runtime(store)
+    for bundle in bundles:
+        shutil.copytree(bundle / FOLDER, root / FOLDER, dirs_exist_ok=True)
+    manifests = [_complete(bundle, runtime) for bundle in bundles]
+    _copy_assets(root)
+    _write_entries(root, plan, manifests)
+    profile = hosts.HOSTS[plan.host]
+    for name, content in hosts.host_files(profile).items():
+        (root / name).write_bytes(content)
+    compress_tree(root)
+    sizes = {
+        path.relative_to(root).as_posix(): path.stat().st_size
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
+    hosts.check(profile, sizes)
+    return manifests
+
+
+def _complete(bundle: Path, runtime: types.Runtime) -> types.Manifest:
+    content = json.loads((bundle / MANIFEST).read_text(encoding="utf-8"))
+    return manifest.validate({**content, "runtime": runtime}, f"manifest of {content['id']}")
+
+
+def _copy_assets(root: Path) -> None:
+    for path in [*web().assets.values(), web().module]:
+        target = root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(web().root / path, target)
+
+
+def _write_entries(root: Path, plan: Plan, manifests: Sequence[types.Manifest]) -> None:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(templates()),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+    def render(template: str, target: Path, prefix: str, **context: Any) -> None:
+        text = environment.get_template(template).render(
+            root=prefix, site={"title": plan.title}, assets=web().assets, **context
+        )
+        target.write_text(text, encoding="utf-8")
+
+    for job, entry in zip(plan.jobs, manifests, strict=True):
+        folder = root / MODELS / entry["id"]
+        folder.mkdir(parents=True)
+        public = Recipe(title=plan.title, host=plan.host, models=[_without_paths(job.recipe)])
+        (folder / "recipe.toml").write_text(dump(public), encoding="utf-8")
+        render("model.html.j2", folder / "index.html", "../../", model=_described(entry))
+        (folder / MANIFEST).write_bytes(manifest.dumps(entry))
+    render("404.html.j2", root / "404.html", "")
+    render("gallery.html.j2", root / "index.html", "", models=[_described(m) for m in manifests])
+
+
+def _described(entry: types.Manifest) -> Mapping[str, Any]:
+    """A manifest with what templates show and would otherwise have to work out."""
+    variants = [v for stage in entry["stages"] if stage["kind"] == "model" for v in stage["variants"]]
+    pictures = [s["file"]["path"] for s in entry["samples"] if s["mime"] in IMAGE_MIMES]
+    return {
+        **entry,
+        "task_title": TASKS[entry["task"]].title,
+        "size": min(variant["size"] for variant in variants),
+        "thumbnail": next(iter(pictures), None),
+    }
+
+
+def _without_paths(recipe: Any) -> Any:
+    """The recipe as it may be published: a local source by its name, not by its place."""
+    if ":" in recipe.source:
+        return recipe
+    return recipe.model_copy(update={"source": Path(recipe.source).name})

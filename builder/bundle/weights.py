@@ -1,0 +1,112 @@
+"""Move the weights of a model's variants out of their graphs into shared, sharded packs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import onnx
+import onnx_ir as ir
+
+from builder.bundle.store import Store, sha256
+from builder.partition import SHARD_BYTES, Pack, plan_packs
+from builder.partition.shards import Weight
+
+if TYPE_CHECKING:
+    from builder.bundle._manifest import Blob, File
+
+INLINE_BYTES = 1024
+"""Weights below this stay in the graph: shape inference needs them, and an entry costs as much."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A graph file and the blobs that its external data points into, by logical name."""
+
+    graph: File
+    weights: list[Blob]
+    largest_weight: int
+
+    @property
+    def size(self) -> int:
+        """Bytes to download, uncompressed."""
+        return self.graph["size"] + sum(blob["size"] for blob in self.weights)
+
+
+def store_variants(
+    variants: Mapping[str, ir.Model], store: Store, *, limit: int = SHARD_BYTES
+) -> dict[str, Stored]:
+    """Write the graphs and weights of all variants of one stage; equal weights are stored once.
+
+    Args:
+        variants: Graphs by variant name, weights in memory.
+        store: Where the files go.
+        limit: Largest shard in bytes.
+    """
+    protos = {name: ir.to_proto(model) for name, model in variants.items()}
+    contents: dict[str, bytes] = {}
+    weights: dict[str, list[Weight]] = {}
+    for name, proto in protos.items():
+        weights[name] = []
+        for tensor in _initializers(proto.graph):
+            _make_raw(tensor)
+            if len(tensor.raw_data) >= INLINE_BYTES:
+                digest = sha256(tensor.raw_data)
+                contents.setdefault(digest, tensor.raw_data)
+                weights[name].append(Weight(digest, len(tensor.raw_data)))
+    packs = plan_packs(weights, limit)
+    blobs = [_write_pack(pack, contents, store, limit) for pack in packs]
+    places = {
+        placement.sha256: (blob["name"], placement.offset)
+        for pack, blob in zip(packs, blobs, strict=True)
+        for placement in pack.placements
+    }
+    stored = {}
+    for name, proto in protos.items():
+        _externalise(proto, places)
+        stored[name] = Stored(
+            graph=store.add(proto.SerializeToString(deterministic=True), ".onnx"),
+            weights=[b for p, b in zip(packs, blobs, strict=True) if name in p.users],
+            largest_weight=max((weight.size for weight in weights[name]), default=0),
+        )
+    return stored
+
+
+def _write_pack(pack: Pack, contents: Mapping[str, bytes], store: Store, limit: int) -> Blob:
+    content = bytearray(pack.size)
+    for placement in pack.placements:
+        end = placement.offset + placement.size
+        content[placement.offset : end] = contents[placement.sha256]
+    # Named by content as well: the name stands in the graph, and equal packs must give equal graphs.
+    return store.add_blob(bytes(content), f"{sha256(content)[:16]}.bin", limit)
+
+
+def _externalise(proto: onnx.ModelProto, places: Mapping[str, tuple[str, int]]) -> None:
+    for tensor in _initializers(proto.graph):
+        if len(tensor.raw_data) < INLINE_BYTES:
+            continue
+        location, offset = places[sha256(tensor.raw_data)]
+        entries = {"location": location, "offset": offset, "length": len(tensor.raw_data)}
+        tensor.ClearField("raw_data")
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        for key, value in entries.items():
+            tensor.external_data.add(key=key, value=str(value))
+
+
+def _make_raw(tensor: onnx.TensorProto) -> None:
+    """Bring typed fields (`float_data` and the like) into the one form that can be external."""
+    if tensor.data_type != onnx.TensorProto.STRING and not tensor.HasField("raw_data"):
+        array = onnx.numpy_helper.to_array(tensor)
+        tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+
+
+def _initializers(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """Every initializer of a graph and of the graphs inside its nodes."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from _initializers(attribute.g)
+            for inner in attribute.graphs:
+                yield from _initializers(inner)

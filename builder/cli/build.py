@@ -1,0 +1,214 @@
+"""`build`: from models to a site."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import rich_click as click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from builder import pipeline, plan, recipe
+from builder.bundle.hosts import HOSTS
+from builder.cli import console
+from builder.tasks import TASKS
+
+if TYPE_CHECKING:
+    from builder.bundle import _manifest as types
+
+DTYPES = get_args(recipe.VariantName)
+STEPS_PER_MODEL = 6
+"""Import, normal form and so on: what the progress bar counts; more or fewer do no harm."""
+
+
+def _dtypes(
+    _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
+) -> list[str]:
+    """Accept `--dtype fp32,int8` as well as a repeated option."""
+    names = [name.strip() for value in values for name in value.split(",") if name.strip()]
+    for name in names:
+        if name not in DTYPES:
+            raise click.BadParameter(f"'{name}' isn't one of {', '.join(DTYPES)}")
+    return names
+
+
+@click.command(
+    epilog="""\
+[bold]Examples[/]
+
+A model file: [cyan]python -m builder build model.onnx -o site[/]
+
+PyTorch: [cyan]python -m builder build my_package.nets:make_model --task image-classification[/]
+
+Ready-made: [cyan]python -m builder build zoo:efficientnet-lite0 zoo:magika[/]
+
+A recipe, for one host: [cyan]python -m builder build --recipe site.toml --host cloudflare-pages[/]
+"""
+)
+@click.argument("sources", nargs=-1, metavar="SOURCE…")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("build"),
+    show_default=True,
+    help="Folder to write; replaced as a whole, and only if it was built here.",
+)
+@click.option(
+    "--recipe",
+    "recipe_path",
+    type=click.Path(path_type=Path),
+    help="TOML file, or a pyproject.toml with [[tool.builder]]; flags override it.",
+)
+@click.option(
+    "--dtype",
+    "dtypes",
+    multiple=True,
+    callback=_dtypes,
+    help=f"Variants to make: {', '.join(DTYPES)}; repeat it or separate by commas. "
+    "One that fails its gate is left out, with its reason.  [default: all]",
+)
+@click.option("--task", type=click.Choice(list(TASKS)), help="What the model does.")
+@click.option("--host", type=click.Choice(list(HOSTS)), help="Where the site will be hosted.")
+@click.option("--title", help="Title of the site, and of its model if there is one.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and stop.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("-v", "--verbose", is_flag=True, help="Print every event of the build.")
+@console.ends_well
+def build(
+    sources: tuple[str, ...],
+    output: Path,
+    recipe_path: Path | None,
+    dtypes: list[recipe.VariantName],
+    task: str | None,
+    host: str | None,
+    title: str | None,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> None:
+    """Turn models into a folder of static files.
+
+    SOURCE is an .onnx file, a PyTorch factory as [cyan]package.module:factory[/], or
+    [cyan]zoo:NAME[/] (see [cyan]zoo list[/]).
+    """
+    console.log_to_stderr(verbose)
+    what = plan.make(
+        sources,
+        output,
+        recipe=recipe.load(recipe_path) if recipe_path else None,
+        recipe_base=recipe_path.resolve().parent if recipe_path else None,
+        flags=plan.Flags(dtypes, task, host, title),
+    )
+    if dry_run:
+        lines = list(plan.steps(what))
+        if as_json:
+            console.print_json({"plan": lines})
+        else:
+            for line in lines:
+                console.out.print(line, markup=False)
+        return
+    result = _run(what, silent=quiet or as_json)
+    if as_json:
+        console.print_json(_summary(result))
+    elif not quiet:
+        _show(result, verbose)
+
+
+def _run(what: plan.Plan, *, silent: bool) -> pipeline.Result:
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("[bold]{task.fields[model]}"),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+        console=console.err,
+        transient=True,
+        disable=silent or not console.err.is_terminal,
+    ) as progress:
+        bar = progress.add_task("", total=len(what.jobs) * STEPS_PER_MODEL + 1, model="")
+
+        def report(model: str, step: str) -> None:
+            progress.update(bar, advance=1, description=step, model=model)
+
+        return pipeline.run(what, report)
+
+
+def _variants(manifest: types.Manifest) -> list[types.Variant]:
+    return [v for s in manifest["stages"] if s["kind"] == "model" for v in s["variants"]]
+
+
+def _summary(result: pipeline.Result) -> dict[str, Any]:
+    return {
+        "output": str(result.out),
+        "models": [
+            {
+                "id": manifest["id"],
+                "title": manifest["title"],
+                "task": manifest["task"],
+                "cached": manifest["id"] in result.cached,
+                "variants": [
+                    {key: variant[key] for key in ("dtype", "compute", "size", "verdict")}  # type: ignore[literal-required]
+                    for variant in _variants(manifest)
+                ],
+                "dropped": manifest["dropped"],
+                "events": manifest["events"],
+            }
+            for manifest in result.manifests
+        ],
+    }
+
+
+def _show(result: pipeline.Result, verbose: bool) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, justify in (
+        ("model", "left"),
+        ("dtype", "left"),
+        ("size", "right"),
+        ("change", "right"),
+        ("error", "right"),
+        ("verdict", "left"),
+    ):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    for manifest in result.manifests:
+        variants = _variants(manifest)
+        full = next((v["size"] for v in variants if v["dtype"] == "fp32"), None)
+        for variant in variants:
+            change = f"{100 * (variant['size'] / full - 1):+.0f} %" if full else ""
+            verdict = variant["verdict"]
+            table.add_row(
+                manifest["id"],
+                variant["dtype"],
+                console.size(variant["size"]),
+                "" if variant["dtype"] == "fp32" else change,
+                f"{verdict.get('maxAbsError', 0):.2g}",
+                f"[green]pass[/]  {verdict['reason']}",
+            )
+        for dropped in manifest["dropped"]:
+            table.add_row(
+                manifest["id"], dropped["dtype"], "", "", "", f"[red]left out[/]  {dropped['reason']}"
+            )
+    console.out.print(table)
+    for manifest in result.manifests:
+        _show_events(manifest, console.out, verbose)
+    count = len(result.manifests)
+    console.out.print(
+        f"\n{result.out}: {count} model{'s' * (count != 1)}, {_total(result.out)}. "
+        f"See it with [cyan]python -m builder serve {result.out}[/]"
+    )
+
+
+def _show_events(manifest: types.Manifest, to: Console, verbose: bool) -> None:
+    for event in manifest["events"]:
+        if verbose or event["level"] == "warning":
+            style = "yellow" if event["level"] == "warning" else "dim"
+            to.print(f"[{style}]{event['level']}[/] {manifest['id']}, {event['step']}: ", end="")
+            to.print(event["message"], markup=False)
+
+
+def _total(out: Path) -> str:
+    return console.size(sum(path.stat().st_size for path in out.rglob("*") if path.is_file()))

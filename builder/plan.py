@@ -1,0 +1,152 @@
+"""What a build will do, decided before anything is read, fetched or written.
+
+Pure but for the recipes that it is handed: `--dry-run` prints a plan and stops.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from builder import zoo
+from builder.bundle.hosts import HOSTS
+from builder.errors import UsageError
+from builder.recipe import ModelRecipe, Recipe, VariantName
+from builder.tasks import TASKS
+
+ZOO_PREFIX = "zoo:"
+ZOO_FOLDER = Path(zoo.__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Job:
+    """One model to build, and the folder that relative paths of its recipe start from."""
+
+    recipe: ModelRecipe
+    base: Path
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A whole site to build."""
+
+    title: str
+    host: str
+    out: Path
+    jobs: tuple[Job, ...]
+
+
+@dataclass(frozen=True)
+class Flags:
+    """What the command line says; `None` and empty mean that it doesn't say."""
+
+    dtypes: Sequence[VariantName] = ()
+    task: str | None = None
+    host: str | None = None
+    title: str | None = None
+
+
+def make(
+    sources: Sequence[str],
+    out: Path,
+    *,
+    recipe: Recipe | None = None,
+    recipe_base: Path | None = None,
+    flags: Flags | None = None,
+) -> Plan:
+    """Combine sources, recipe and flags; flags override the recipe, the recipe the defaults.
+
+    Args:
+        sources: Paths, `package.module:factory`, or `zoo:NAME`.
+        out: The output folder.
+        recipe: The content of a recipe file.
+        recipe_base: The folder that the recipe's relative paths start from.
+        flags: What the command line overrides.
+
+    Raises:
+        UsageError: Nothing to build, two models with one id, or an unknown zoo name, task or host.
+    """
+    recipe, flags = recipe or Recipe(), flags or Flags()
+    here = Path.cwd()
+    jobs = [Job(_expand(model), recipe_base or here) for model in recipe.models]
+    jobs += [Job(_from_source(source), here) for source in sources]
+    if not jobs:
+        raise UsageError("sources", "there is nothing to build", "Name a model or a recipe.")
+    overrides = _overrides(flags, single=len(jobs) == 1)
+    jobs = [_complete(Job(_update(job.recipe, overrides), job.base)) for job in jobs]
+    seen: set[str] = set()
+    for job in jobs:
+        if job.recipe.id in seen:
+            raise UsageError(
+                f"model id '{job.recipe.id}'",
+                "two models of the site have it",
+                "Give them different ids in a recipe.",
+            )
+        seen.add(job.recipe.id)
+    host = flags.host or recipe.host
+    _known("host", host, HOSTS)
+    titles = [flags.title, None if recipe == Recipe() else recipe.title]
+    title = next((title for title in titles if title), "")
+    return Plan(title or _default_title(jobs), host, out, tuple(jobs))
+
+
+def steps(plan: Plan) -> Iterator[str]:
+    """The plan in sentences, for `--dry-run`."""
+    for job in plan.jobs:
+        model = job.recipe
+        yield f"{model.id}: import {model.source} as '{model.title}', task {model.task}"
+        for pinned in [*model.files.values(), *(sample.file for sample in model.samples)]:
+            yield f"{model.id}: fetch {pinned.ref}"
+        yield f"{model.id}: convert to {', '.join(model.dtypes)}, each held against fp32 on the CPU"
+    yield f"write the site '{plan.title}' for {HOSTS[plan.host].title} to {plan.out}"
+
+
+def _from_source(source: str) -> ModelRecipe:
+    if source.startswith(ZOO_PREFIX):
+        return zoo.recipe(source.removeprefix(ZOO_PREFIX))
+    return ModelRecipe(source=source)
+
+
+def _expand(model: ModelRecipe) -> ModelRecipe:
+    """A recipe's model may stand on a zoo recipe and override parts of it."""
+    if not model.source.startswith(ZOO_PREFIX):
+        return model
+    base = zoo.recipe(model.source.removeprefix(ZOO_PREFIX))
+    return _update(base, model.model_dump(exclude_unset=True, exclude={"source"}))
+
+
+def _overrides(flags: Flags, *, single: bool) -> dict[str, Any]:
+    overrides: dict[str, Any] = {}
+    if flags.dtypes:
+        overrides["dtypes"] = list(dict.fromkeys(flags.dtypes))
+    if flags.task:
+        overrides["task"] = flags.task
+    if flags.title and single:
+        overrides["title"] = flags.title
+    return overrides
+
+
+def _update(model: ModelRecipe, changes: Mapping[str, Any]) -> ModelRecipe:
+    return ModelRecipe.model_validate({**model.model_dump(exclude_unset=True), **changes})
+
+
+def _complete(job: Job) -> Job:
+    """Fill in id and title from the source, and find zoo files beside the zoo's recipes."""
+    model = job.recipe
+    _known("task", model.task, TASKS)
+    stem = re.split(r"[/\\:]", model.source)[-1].removesuffix(".onnx")
+    identifier = model.id or re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-._") or "model"
+    title = model.title or stem.replace("_", " ").replace("-", " ")
+    return Job(_update(model, {"id": identifier, "title": title}), job.base)
+
+
+def _known(kind: str, value: str, table: Mapping[str, object]) -> None:
+    if value not in table:
+        raise UsageError(f"{kind} '{value}'", "it isn't known", f"Choose from {', '.join(table)}.")
+
+
+def _default_title(jobs: Sequence[Job]) -> str:
+    return jobs[0].recipe.title if len(jobs) == 1 else Recipe().title
