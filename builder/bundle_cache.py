@@ -95,7 +95,7 @@ def _with_external_data(path: Path) -> Iterator[Path]:
         return
     try:
         proto = onnx.load(path, load_external_data=False)
-    except Exception:  # noqa: BLE001 - whatever is wrong with the file, importing it will say
+    except Exception:
         return
     locations = {
         entry.value

@@ -1,18 +1,18 @@
 """What can go wrong, as one tree. Every message names what (file, node, URL), why, and what to do.
 
-    OnnxsiteError
-    ├── UsageError              the command line or a recipe asks for something that isn't there
-    ├── SourceError             the source can't become a model
-    │   ├── NotAModelError          not a protobuf, truncated, no graph
-    │   ├── ExternalDataError       a weight file is missing, short, or outside the model's folder
-    │   ├── UnsupportedError        operator, domain, dtype, IR, opset or shape that can't be run
-    │   ├── MissingExtraError       a framework that isn't installed
-    │   └── ImportMismatchError     the imported graph disagrees with its framework
-    ├── FetchError              a pinned file can't be fetched, or isn't the pinned one
-    ├── ConversionError         a pass or a conversion produced an invalid graph
-    ├── GateError               no variant is left that is right
-    ├── HostError               a file breaks a limit of the chosen host
-    └── OutputError             the output can't be written: not ours, no space, no permission
+OnnxsiteError
+├── UsageError              the command line or a recipe asks for something that isn't there
+├── SourceError             the source can't become a model
+│   ├── NotAModelError          not a protobuf, truncated, no graph
+│   ├── ExternalDataError       a weight file is missing, short, or outside the model's folder
+│   ├── UnsupportedError        operator, domain, dtype, IR, opset or shape that can't be run
+│   ├── MissingExtraError       a framework that isn't installed
+│   └── ImportMismatchError     the imported graph disagrees with its framework
+├── FetchError              a pinned file can't be fetched, or isn't the pinned one
+├── ConversionError         a pass or a conversion produced an invalid graph
+├── GateError               no variant is left that is right
+├── HostError               a file breaks a limit of the chosen host
+└── OutputError             the output can't be written: not ours, no space, no permission
 """
 
 from __future__ import annotations

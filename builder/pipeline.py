@@ -10,19 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from builder import bundle_cache, fetch, passes, precision, sources
 from builder.bundle import output, site
-from builder.bundle.bundle import MODEL_STAGE, Built, BuiltReference, BuiltVariant, write_bundle
+from builder.bundle.bundle import Built, BuiltVariant, write_bundle
 from builder.bundle.manifest import dumps
 from builder.bundle.store import Store
 from builder.errors import GateError, OnnxsiteError
 from builder.estimate import peak_activations
-from builder.model import Model, Reference, Tensors
-from builder.plan import ZOO_FOLDER, Job, Plan
+from builder.plan import Job, Plan
 from builder.session import Session
-from builder.tasks import TASKS, Stages, Task, interface, run_stages
+from builder.tasks import TASKS, interface
 from builder.tools import versions
 
 if TYPE_CHECKING:

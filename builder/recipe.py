@@ -1,4 +1,4 @@
-"""What was asked for: a TOML file, `[tool.builder]` in pyproject.toml, or flags, in rising order."""
+"""What was asked for: a TOML file, `[tool.builder]` in a pyproject.toml, or flags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write the bundle of one model: its files into a store, and the manifest that ties them together."""
+"""Write the bundle of one model: its files into a store, and the manifest of them."""
 
 from __future__ import annotations
 

@@ -33,7 +33,9 @@ def validate(manifest: Any, origin: str) -> types.Manifest:
     fault = next(iter(sorted(_validator().iter_errors(manifest), key=str)), None)
     if fault is not None:
         place = "/".join(map(str, fault.absolute_path)) or "(root)"
-        raise ConversionError(f"{origin}, {place}", f"not a format {FORMAT} manifest: {fault.message}")
+        raise ConversionError(
+            f"{origin}, {place}", f"not a format {FORMAT} manifest: {fault.message}"
+        )
     return cast("types.Manifest", manifest)
 
 

@@ -52,8 +52,7 @@ def store_reference(
 
     stored_inputs = put(inputs)
     stored_stages: list[types.StageReference] = [
-        {"stage": stage, "outputs": put(outputs)}
-        for stage, outputs in stages
+        {"stage": stage, "outputs": put(outputs)} for stage, outputs in stages
     ]
     return {
         "name": name,

@@ -78,7 +78,7 @@ def _write_pack(pack: Pack, contents: Mapping[str, bytes], store: Store, limit: 
     for placement in pack.placements:
         end = placement.offset + placement.size
         content[placement.offset : end] = contents[placement.sha256]
-    # Named by content as well: the name stands in the graph, and equal packs must give equal graphs.
+    # Named by content: the name stands in the graph, and equal packs must give equal graphs.
     return store.add_blob(bytes(content), f"{sha256(content)[:16]}.bin", limit)
 
 

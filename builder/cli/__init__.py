@@ -27,7 +27,7 @@ click.rich_click.OPTION_GROUPS = {
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="[bold]Example:[/] python -m builder build zoo:magika -o build && python -m builder serve",
+    epilog="[bold]Example:[/] python -m builder build zoo:magika && python -m builder serve",
 )
 @click.version_option(__version__, prog_name="onnxsite")
 def cli() -> None:

@@ -190,7 +190,12 @@ def _show(result: pipeline.Result, verbose: bool) -> None:
             )
         for dropped in manifest["dropped"]:
             table.add_row(
-                manifest["id"], dropped["dtype"], "", "", "", f"[red]left out[/]  {dropped['reason']}"
+                manifest["id"],
+                dropped["dtype"],
+                "",
+                "",
+                "",
+                f"[red]left out[/]  {dropped['reason']}",
             )
     console.out.print(table)
     for manifest in result.manifests:

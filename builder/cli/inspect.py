@@ -46,7 +46,7 @@ def inspect(source: str, as_json: bool, verbose: bool) -> None:
 
 def describe(model: Model) -> dict[str, Any]:
     """A model's signature, operators, parameters and estimated sizes, ready for JSON."""
-    nodes = [node for node in ir.traversal.RecursiveGraphIterator(model.ir.graph)]
+    nodes = list(ir.traversal.RecursiveGraphIterator(model.ir.graph))
     operators = Counter(
         f"{node.domain}.{node.op_type}" if node.domain else node.op_type for node in nodes
     )
@@ -109,4 +109,4 @@ def _show(title: str, report: dict[str, Any]) -> None:
 
 def _shape(spec: dict[str, Any] | TensorSpec) -> str:
     shape = spec["shape"] if isinstance(spec, dict) else spec.shape
-    return " × ".join(map(str, shape)) or "scalar"
+    return " x ".join(map(str, shape)) or "scalar"

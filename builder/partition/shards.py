@@ -8,6 +8,7 @@ one variant then never downloads a byte of another.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -73,7 +74,9 @@ def plan_packs(variants: Mapping[str, Sequence[Weight]], limit: int = SHARD_BYTE
     for sha256, sharers in users.items():
         groups.setdefault(tuple(sharers), []).append(sha256)
     return [
-        pack for sharers, members in groups.items() for pack in _fill(sharers, members, sizes, limit)
+        pack
+        for sharers, members in groups.items()
+        for pack in _fill(sharers, members, sizes, limit)
     ]
 
 
@@ -100,4 +103,4 @@ def split(size: int, limit: int = SHARD_BYTES) -> list[tuple[int, int]]:
     """
     count = max(1, -(-size // limit))
     edges = [size * index // count for index in range(count + 1)]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(itertools.pairwise(edges))

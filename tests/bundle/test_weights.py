@@ -41,7 +41,7 @@ def test_stored_graphs_run_from_their_shards_and_share_the_common_weight(tmp_pat
     }
     stored = store_variants(variants, store, limit=50_000)
 
-    first, second = (set(blob["name"] for blob in s.weights) for s in stored.values())
+    first, second = ({blob["name"] for blob in s.weights} for s in stored.values())
     assert len(first & second) == 1, "the shared weight is downloaded once"
     assert len(first) == len(second) == 2
     x = rng.normal(size=(3, 64)).astype(np.float32)
@@ -55,7 +55,9 @@ def test_stored_graphs_run_from_their_shards_and_share_the_common_weight(tmp_pat
         graph.write_bytes((tmp_path / entry.graph["path"]).read_bytes())
         onnx.checker.check_model(graph, full_check=True)
         session = ort.InferenceSession(graph, providers=["CPUExecutionProvider"])
-        np.testing.assert_allclose(session.run(None, {"x": x})[0], x @ shared + bias, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            session.run(None, {"x": x})[0], x @ shared + bias, rtol=1e-4, atol=1e-4
+        )
         assert entry.largest_weight == shared.nbytes
         assert entry.size == entry.graph["size"] + shared.nbytes + bias.nbytes
 

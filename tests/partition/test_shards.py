@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,6 +70,6 @@ def test_shards_cover_everything_once(size: int, limit: int) -> None:
     shards = split(size, limit)
     assert shards[0][0] == 0
     assert shards[-1][1] == size
-    assert all(left[1] == right[0] for left, right in zip(shards, shards[1:], strict=False))
+    assert all(left[1] == right[0] for left, right in itertools.pairwise(shards))
     assert all(end - start <= limit for start, end in shards)
     assert len(shards) == max(1, -(-size // limit))
