@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from builder import bundle_cache, fetch, passes, precision, sources
+from builder import bundle_cache, fetch, passes, precision, references, sources
 from builder.bundle import output, site
 from builder.bundle.bundle import Built, BuiltVariant, write_bundle
 from builder.bundle.manifest import dumps
 from builder.bundle.store import Store
 from builder.errors import GateError, OnnxsiteError
 from builder.estimate import peak_activations
+from builder.model import Reference, Verdict
 from builder.plan import Job, Plan
+from builder.precision.metrics import snr
+from builder.recipe import VariantName
 from builder.session import Session
-from builder.tasks import TASKS, interface
+from builder.tasks import TASKS
 from builder.tools import versions
 
 if TYPE_CHECKING:
     from builder.bundle import _manifest as types
-
-SEED = 20
-"""Of everything random in a build: crops, noise, unknown inputs."""
-
-PROBE_SAMPLES = 3
-"""How many samples get a small reference of their own, for the page's self-test."""
 
 Report = Callable[[str, str], None]
 """Called with a model's id and what is being done to it."""
@@ -37,12 +33,17 @@ Report = Callable[[str, str], None]
 
 @dataclass(frozen=True)
 class Result:
-    """A finished site."""
+    """A finished site.
+
+    Attributes:
+        out: Its folder.
+        manifests: In the order of the plan.
+        cached: Ids of the models that were taken from an earlier build.
+    """
 
     out: Path
     manifests: tuple[types.Manifest, ...]
     cached: tuple[str, ...]
-    """Ids of the models that were taken from an earlier build."""
 
 
 def run(plan: Plan, report: Report = lambda _model, _step: None) -> Result:
@@ -52,11 +53,15 @@ def run(plan: Plan, report: Report = lambda _model, _step: None) -> Result:
         OnnxsiteError: See `builder.errors`; the output folder is then as it was before.
     """
     output.check(plan.out)
-    with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="onnxsite-")))
-        bundles, cached = [], []
+    with tempfile.TemporaryDirectory(prefix="onnxsite-") as scratch:
+        bundles: list[Path] = []
+        cached: list[str] = []
         for job in plan.jobs:
-            folder, hit = _bundle(job, scratch, report)
+            try:
+                folder, hit = _bundle(job, Path(scratch), report)
+            except OnnxsiteError as error:
+                error.add_note(job.recipe.id)
+                raise
             bundles.append(folder)
             cached += [job.recipe.id] * hit
         with output.replacing(plan.out) as staging:
@@ -66,7 +71,7 @@ def run(plan: Plan, report: Report = lambda _model, _step: None) -> Result:
 
 
 def _bundle(job: Job, scratch: Path, report: Report) -> tuple[Path, bool]:
-    """A model's bundle folder, from the cache if the same was built before."""
+    """A model's bundle folder, and whether an earlier build had made the same."""
     recipe = job.recipe
     report(recipe.id, "fetch files")
     files = {name: fetch.fetch(pinned, base=job.base) for name, pinned in recipe.files.items()}
@@ -76,61 +81,64 @@ def _bundle(job: Job, scratch: Path, report: Report) -> tuple[Path, bool]:
     if found is not None:
         report(recipe.id, "unchanged, taken from the cache")
         return found, True
-    folder = scratch / recipe.id
+    folder, work = scratch / recipe.id, scratch / f"{recipe.id}.work"
     folder.mkdir()
-    work = scratch / f"{recipe.id}.work"
     work.mkdir()
-    try:
-        built = build_model(job, files, samples, work, report)
-    except OnnxsiteError as error:
-        error.add_note(recipe.id)
-        raise
-    (folder / bundle_cache.MANIFEST).write_bytes(dumps(write_bundle(built, Store(folder))))
+    built = build_model(job, files, samples, work, report)
+    manifest = write_bundle(built, Store(folder))
+    (folder / bundle_cache.MANIFEST).write_bytes(dumps(manifest))
     shutil.rmtree(work)
     return bundle_cache.keep(key, folder), False
 
 
 def build_model(
-    job: Job, files: dict[str, Path], samples: list[Path], work: Path, report: Report
+    job: Job, files: Mapping[str, Path], samples: Sequence[Path], work: Path, report: Report
 ) -> Built:
     """Import, normalise, add pre and post, convert and judge one model.
 
+    Args:
+        job: What to build.
+        files: The recipe's files by name, fetched.
+        samples: The recipe's samples, fetched, in its order.
+        work: An empty folder for intermediate files.
+        report: Told every step.
+
     Raises:
         SourceError: The source can't become a model.
+        UsageError: The task's options don't fit the model.
         GateError: Every variant that was asked for failed.
     """
-    recipe = job.recipe
-    task = TASKS[recipe.task]
+    recipe, task = job.recipe, TASKS[job.recipe.task]
     report(recipe.id, "import")
     original = sources.load(recipe, base=job.base, files=files, work=work)
-    report(recipe.id, "bring into normal form")
+    report(recipe.id, "make references")
     stages = task.build(original, recipe.options, files)
-    decoded = [task.decode(path) for path in samples]
-    evaluation = _evaluation(task, stages, original, decoded)
-    model = passes.normalise(original, probes=[ref.inputs for ref in evaluation[:2]])
-    probes = _references(task, stages, original, decoded, recipe.samples and samples)
-    variants, dropped = {}, []
+    decoded = [stages.decode(path) for path in samples]
+    gate = references.for_gate(original, stages, decoded)
+    titles = [sample.title for sample in recipe.samples]
+    browser = references.for_browser(original, stages, decoded, titles)
+    probes = [references.as_model_reference(original.signature, probe) for probe in browser]
+    report(recipe.id, "bring into normal form")
+    model = passes.normalise(original, probes=[reference.inputs for reference in gate[:2]])
+    variants: dict[str, BuiltVariant] = {}
+    dropped: list[tuple[str, str, Verdict | None]] = []
     for dtype in recipe.dtypes:
         report(recipe.id, f"convert to {dtype} and measure")
         outcome = precision.make(
-            model,
-            dtype,
-            evaluation,
-            metric=task.metric,
-            tolerance=recipe.tolerance.get(dtype),
+            model, dtype, gate, metric=task.metric, tolerance=recipe.tolerance.get(dtype)
         )
-        model.events += [event for event in outcome.events if event not in model.events]
+        for event in outcome.events:
+            model.event(event.level, event.step, event.message)
         if outcome.ir is None or outcome.verdict is None:
             dropped.append((dtype, outcome.reason, outcome.verdict))
             model.event("warning", dtype, f"not shipped: {outcome.reason}")
             continue
-        worst = min(_probe_snr(Session(outcome.ir), probe) for probe in probes)
         variants[dtype] = BuiltVariant(
             ir=outcome.ir,
             compute=outcome.compute,
             verdict=outcome.verdict,
-            minimum=precision.selftest_minimum(dtype, outcome.verdict, worst),
-            activations=peak_activations(outcome.ir, evaluation[0].inputs),
+            minimum=_minimum(dtype, outcome, probes),
+            activations=peak_activations(outcome.ir, gate[0].inputs),
         )
     if not variants:
         reasons = "; ".join(f"{dtype}: {reason}" for dtype, reason, _ in dropped)
@@ -138,13 +146,22 @@ def build_model(
     return Built(
         recipe=recipe,
         model=model,
-        interface=interface(stages, model.signature),
+        interface=stages.interface,
         pre=stages.pre,
         post=stages.post,
         labels=stages.labels,
         variants=variants,
         dropped=dropped,
-        references=probes,
+        references=browser,
         samples=samples,
         tools=versions(recipe),
     )
+
+
+def _minimum(dtype: VariantName, outcome: precision.Outcome, probes: Sequence[Reference]) -> float:
+    """What a browser must reach on the probes, from what the CPU reaches on them."""
+    assert outcome.ir is not None
+    assert outcome.verdict is not None
+    session = Session(outcome.ir)
+    worst = min(snr([probe.outputs], [references.run_model(session, probe)]) for probe in probes)
+    return precision.selftest_minimum(dtype, outcome.verdict, worst)

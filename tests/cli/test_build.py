@@ -1,0 +1,213 @@
+"""`python -m builder build` as a user runs it: real processes, real files."""
+
+from __future__ import annotations
+
+import filecmp
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from onnx.backend.test.case.node import collect_testcases
+
+ROOT = Path(__file__).resolve().parents[2]
+NODE_TESTS = ("test_conv_with_strides_padding", "test_layer_normalization_4d_axis1", "test_lstm_defaults")
+
+
+def run(
+    *arguments: str | Path, cwd: Path = ROOT, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "builder", *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def manifest(site: Path, model: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((site / "models" / model / "manifest.json").read_text())
+    return content
+
+
+def dtypes(site: Path, model: str) -> list[str]:
+    (stage,) = [s for s in manifest(site, model)["stages"] if s["kind"] == "model"]
+    return [variant["dtype"] for variant in stage["variants"]]
+
+
+def different(left: Path, right: Path) -> list[str]:
+    """Names that two folders don't share byte for byte."""
+    comparison = filecmp.dircmp(left, right, ignore=[], hide=[])
+    _, unequal, odd = filecmp.cmpfiles(left, right, comparison.common_files, shallow=False)
+    names = [*comparison.left_only, *comparison.right_only, *unequal, *odd]
+    for folder in comparison.common_dirs:
+        names += [f"{folder}/{name}" for name in different(left / folder, right / folder)]
+    return names
+
+
+def test_a_model_becomes_a_site_with_three_variants(model_file: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    result = run("build", model_file, "-o", site)
+    assert result.returncode == 0, result.stderr
+    assert dtypes(site, "net") == ["fp32", "fp16", "int8"]
+    for dtype in ("fp32", "fp16", "int8"):
+        assert any(f" {dtype} " in line and "pass" in line for line in result.stdout.splitlines())
+    assert result.stderr == "", "silent when it isn't a terminal"
+    assert (site / "models" / "net" / "index.html").is_file()
+    assert str(tmp_path) not in (site / "models" / "net" / "recipe.toml").read_text()
+
+
+def test_json_is_all_there_is_on_standard_output(model_file: Path, tmp_path: Path) -> None:
+    result = run("build", model_file, "-o", tmp_path / "site", "--json", "--dtype", "fp32,fp16")
+    report = json.loads(result.stdout)
+    (model,) = report["models"]
+    assert [variant["dtype"] for variant in model["variants"]] == ["fp32", "fp16"]
+    fp32, fp16 = model["variants"]
+    assert fp16["size"] < 0.6 * fp32["size"]
+    assert all(variant["verdict"]["passed"] for variant in model["variants"])
+
+
+def test_two_builds_are_the_same_bytes(model_file: Path, tmp_path: Path) -> None:
+    sites = []
+    for name in ("one", "two"):
+        # A cache of its own: the second build must not be a copy of the first.
+        compressed = Path(os.environ.get("ONNXSITE_CACHE", tmp_path / "shared"))
+        cache = tmp_path / f"cache-{name}"
+        if (compressed / "compressed").is_dir():
+            shutil.copytree(compressed / "compressed", cache / "compressed")
+        result = run("build", model_file, "-o", tmp_path / name, ONNXSITE_CACHE=str(cache))
+        assert result.returncode == 0, result.stderr
+        sites.append(tmp_path / name)
+    assert different(*sites) == []
+
+
+@pytest.mark.parametrize("name", NODE_TESTS)
+def test_graphs_of_onnx_build(name: str, tmp_path: Path) -> None:
+    (case,) = [case for case in collect_testcases(None) if case.name == name]
+    path = tmp_path / f"{name}.onnx"
+    onnx.save(case.model, path)
+    result = run("build", path, "-o", tmp_path / "site")
+    assert result.returncode == 0, result.stderr
+    assert "fp32" in dtypes(tmp_path / "site", name)
+
+
+def test_a_model_with_external_data_builds_the_same(model_file: Path, tmp_path: Path) -> None:
+    model = onnx.load(model_file)
+    (tmp_path / "apart").mkdir()
+    apart = tmp_path / "apart" / "net.onnx"
+    onnx.save(model, apart, save_as_external_data=True, location="net.bin", size_threshold=64)
+    for path, site in ((model_file, "inside"), (apart, "outside")):
+        assert run("build", path, "-o", tmp_path / site, "--dtype", "fp32").returncode == 0
+    graphs = [
+        manifest(tmp_path / site, "net")["stages"][0]["variants"][0] for site in ("inside", "outside")
+    ]
+    assert graphs[0]["graph"] == graphs[1]["graph"]
+    assert graphs[0]["weights"] == graphs[1]["weights"]
+
+
+def test_a_pytorch_factory_builds(tmp_path: Path) -> None:
+    (tmp_path / "nets.py").write_text(
+        "import torch\n"
+        "def mlp():\n"
+        "    torch.manual_seed(0)\n"
+        "    layers = torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 4)\n"
+        "    return torch.nn.Sequential(*layers), {'features': torch.zeros(1, 64)}\n"
+    )
+    result = run("build", "nets:mlp", "-o", "site", "--json", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    entry = manifest(tmp_path / "site", json.loads(result.stdout)["models"][0]["id"])
+    assert entry["signature"]["inputs"][0]["name"] == "features"
+    assert entry["signature"]["inputs"][0]["shape"][1:] == [64]
+    assert isinstance(entry["signature"]["inputs"][0]["shape"][0], str), "batch is dynamic"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["build"], 2, "nothing to build"),
+        (["build", "none.onnx", "-o", "site"], 1, "none.onnx"),
+        (["build", "zoo:efficientnet", "-o", "site"], 2, "efficientnet-lite0"),
+        (["build", "net.onnx", "--dtype", "fp8"], 2, "fp8"),
+        (["build", "net.onnx", "--task", "chess"], 2, "chess"),
+        (["build", "net.onnx", "net.onnx", "-o", "site"], 2, "two models"),
+        (["build", "--recipe", "none.toml"], 2, "none.toml"),
+        (["build", "net.onnx", "-o", "."], 1, "wasn't built here"),
+        (["frobnicate"], 2, "frobnicate"),
+    ],
+)
+def test_wrong_calls_say_what_is_wrong(
+    model_file: Path, arguments: list[str], code: int, said: str
+) -> None:
+    result = run(*arguments, cwd=model_file.parent)
+    assert result.returncode == code
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+    assert sorted(path.name for path in model_file.parent.iterdir()) == ["net.onnx"]
+
+
+def test_an_error_is_json_too(tmp_path: Path) -> None:
+    (tmp_path / "page.onnx").write_text("<!doctype html><title>404</title>")
+    result = run("build", "page.onnx", "-o", "site", "--json", cwd=tmp_path)
+    assert result.returncode == 1
+    error = json.loads(result.stdout)["error"]
+    assert error["type"] == "NotAModelError"
+    assert "page.onnx" in error["what"]
+
+
+def test_ctrl_c_leaves_the_earlier_output(model_file: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    assert run("build", model_file, "-o", site, "--title", "first").returncode == 0
+    before = (site / "index.html").read_bytes()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "builder", "build", str(model_file), "-o", str(site), "-v"],
+        cwd=ROOT,
+        # An empty cache makes it compress the runtime again, which takes long enough to be hit.
+        env={**os.environ, "ONNXSITE_CACHE": str(tmp_path / "empty-cache")},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while process.poll() is None and not list(tmp_path.glob(".site.*.new")):
+        pass
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "interrupted" in said
+    assert "Traceback" not in said
+    assert (site / "index.html").read_bytes() == before
+    assert not list(tmp_path.glob(".site.*"))
+
+
+def test_dry_run_says_what_it_would_do_and_does_nothing(tmp_path: Path) -> None:
+    result = run("build", "zoo:magika", "-o", tmp_path / "site", "--dry-run")
+    assert result.returncode == 0
+    assert "pypi:magika==" in result.stdout
+    assert "fp32, fp16, int8" in result.stdout
+    assert not (tmp_path / "site").exists()
+
+
+def test_help_is_grouped_and_has_examples() -> None:
+    said = run("build", "--help").stdout
+    for text in ("What to build", "Where it goes", "Examples", "zoo:"):
+        assert text in said
+
+
+def test_inspect_says_what_a_model_holds(model_file: Path) -> None:
+    report = json.loads(run("inspect", model_file, "--json").stdout)
+    assert report["parameters"] == 48 * 27 + 48 + 48 * 9 + 480 * 48 + 10 * 480 + 10
+    assert {entry["name"]: entry["count"] for entry in report["operators"]}["Conv"] == 3
+    assert report["inputs"][0]["shape"] == ["batch", 3, 16, 16]
+    assert "GlobalAveragePool" in run("inspect", model_file).stdout
+
+
+def test_zoo_list_names_the_recipes() -> None:
+    names = {entry["name"] for entry in json.loads(run("zoo", "list", "--json").stdout)["models"]}
+    assert names >= {"efficientnet-lite0", "centerface", "magika"}
