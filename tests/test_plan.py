@@ -43,7 +43,11 @@ def test_a_title_names_the_only_model_too() -> None:
 def test_a_recipe_may_stand_on_the_zoo() -> None:
     model = ModelRecipe(source="zoo:magika", title="Our files")
     (job,) = plan.make([], Path("out"), recipe=Recipe(models=[model])).jobs
-    assert (job.recipe.title, job.recipe.task, job.recipe.id) == ("Our files", "file-type", "magika")
+    assert (job.recipe.title, job.recipe.task, job.recipe.id) == (
+        "Our files",
+        "file-type",
+        "magika",
+    )
 
 
 def test_relative_paths_start_from_the_recipe() -> None:

@@ -17,7 +17,11 @@ import pytest
 from onnx.backend.test.case.node import collect_testcases
 
 ROOT = Path(__file__).resolve().parents[2]
-NODE_TESTS = ("test_conv_with_strides_padding", "test_layer_normalization_4d_axis1", "test_lstm_defaults")
+NODE_TESTS = (
+    "test_conv_with_strides_padding",
+    "test_layer_normalization_4d_axis1",
+    "test_lstm_defaults",
+)
 
 
 def run(
@@ -108,7 +112,8 @@ def test_a_model_with_external_data_builds_the_same(model_file: Path, tmp_path: 
     for path, site in ((model_file, "inside"), (apart, "outside")):
         assert run("build", path, "-o", tmp_path / site, "--dtype", "fp32").returncode == 0
     graphs = [
-        manifest(tmp_path / site, "net")["stages"][0]["variants"][0] for site in ("inside", "outside")
+        manifest(tmp_path / site, "net")["stages"][0]["variants"][0]
+        for site in ("inside", "outside")
     ]
     assert graphs[0]["graph"] == graphs[1]["graph"]
     assert graphs[0]["weights"] == graphs[1]["weights"]

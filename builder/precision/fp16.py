@@ -1,0 +1,199 @@
+"""Half precision where it is right, fp32 where it isn't, and casts in between.
+
+An own pass rather than onnxconverter-common's: that one, measured, writes invalid graphs for inner
+casts, shared weights, ConstantOfShape, typed constants, subgraphs that capture, outputs that are
+read inside, and unnamed nodes. Here types follow from one decision for each node
+(`builder.precision.half_plan`), and casts are put wherever two neighbours disagree.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from builder.model import Event
+from builder.passes.base import constant, nodes_of
+from builder.passes.clean import RemoveUnused
+from builder.precision import half_ops as ops
+from builder.precision.half_plan import MASK, MOVES, Plan, exempt, is_float, plan
+from builder.precision.int8 import has_taps
+from builder.precision.ranges import LIMIT, Ranges
+from builder.precision.rounding import to_half
+
+FULL, HALF = ir.DataType.FLOAT, ir.DataType.FLOAT16
+
+SHOWN = 3
+"""How many node names an event lists."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A node that stays in fp32, and why: a category, and what was measured."""
+
+    name: str
+    op_type: str
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Halved:
+    """The converted graph, the nodes that stay in fp32, and events that sum them up."""
+
+    ir: ir.Model
+    kept: tuple[Kept, ...]
+    events: tuple[Event, ...]
+
+
+def convert(model: ir.Model, ranges: Ranges) -> Halved:
+    """Convert a copy of an fp32 graph to half where that is right.
+
+    The signature stays fp32. Weights of nodes that compute in half are rounded to fp16; nodes that
+    stay in fp32 keep their exact weights, in a copy of their own if the two share one. Masks that
+    only a Softmax sees become finite.
+
+    Args:
+        model: In normal form; unchanged.
+        ranges: Of its activations, by `builder.precision.ranges.measure`.
+    """
+    copy = model.clone()
+    decided = plan(copy, ranges)
+    _Rewriter(copy, decided, ranges).run()
+    kept = tuple(
+        Kept(node.name or "", node.op_type, *reason) for node, reason in decided.kept.items()
+    )
+    return Halved(copy, kept, tuple(_events(kept, len(decided.half))))
+
+
+class _Rewriter:
+    def __init__(self, model: ir.Model, decided: Plan, ranges: Ranges) -> None:
+        self._model, self._plan, self._ranges = model, decided, ranges
+        self._halves: set[ir.Value] = set()
+        self._cast: dict[tuple[ir.Value, ir.DataType, bool], ir.Value] = {}
+        self._names = {
+            v.name for node in nodes_of(model) for v in (*node.inputs, *node.outputs) if v
+        }
+
+    def run(self) -> None:
+        """Retype the outputs of half nodes, then put casts wherever a reader wants another type."""
+        nodes = tuple(nodes_of(self._model))
+        for node in nodes:
+            if node in self._plan.half:
+                self._retype_outputs(node)
+        self._restore_graph_outputs()
+        for node in nodes:
+            if node.op_type in ops.NEUTRAL and node.domain == "":
+                continue
+            spared = exempt(node)
+            for index, value in enumerate(node.inputs):
+                if value is None or not (value in self._halves or is_float(value)):
+                    continue
+                half = node in self._plan.half and index not in spared
+                wanted = HALF if half else FULL
+                if wanted != value.dtype:
+                    saturate = half and self._overflows_as_mask(node, value)
+                    node.replace_input_with(index, self._as(value, wanted, saturate))
+        self._model.graph.sort()
+        RemoveUnused()(self._model)
+
+    def _retype_outputs(self, node: ir.Node) -> None:
+        for value in node.outputs:
+            if is_float(value):
+                value.type = ir.TensorType(HALF)
+                self._halves.add(value)
+        if node.op_type == "Cast":
+            node.attributes["to"] = ir.AttrInt64("to", int(HALF))
+
+    def _restore_graph_outputs(self) -> None:
+        """Outputs of the graph are fp32 under their own names."""
+        outputs = self._model.graph.outputs
+        for index, value in enumerate(outputs):
+            if value in self._halves:
+                name, value.name = value.name, self._fresh(f"{value.name}_half")
+                outputs[index] = self._as(value, FULL, False)
+                outputs[index].name = name
+
+    def _overflows_as_mask(self, node: ir.Node, value: ir.Value) -> bool:
+        found = self._ranges.values.get(value.name or "")
+        return found is not None and found.low < -LIMIT and node.outputs[0] in self._plan.masked
+
+    def _as(self, value: ir.Value, dtype: ir.DataType, saturate: bool) -> ir.Value:
+        """The value in another type: one cast, or one copy of a weight, for all its readers."""
+        key = value, dtype, saturate
+        if key not in self._cast:
+            tensor = constant(value)
+            self._cast[key] = (
+                self._weight(value, tensor, saturate)
+                if tensor is not None
+                else self._insert(value, dtype, saturate)
+            )
+        return self._cast[key]
+
+    def _weight(self, value: ir.Value, tensor: ir.TensorProtocol, saturate: bool) -> ir.Value:
+        array = tensor.numpy()
+        name = self._fresh(f"{value.name}_half")
+        finite = np.maximum(array, MASK) if saturate else array
+        halved = ir.tensor(to_half(finite, taps=has_taps(value)))
+        weight = ir.Value(name=name, type=ir.TensorType(HALF), shape=ir.Shape(array.shape))
+        weight.const_value = halved
+        halved.name = name
+        self._model.graph.register_initializer(weight)
+        return weight
+
+    def _insert(self, value: ir.Value, dtype: ir.DataType, saturate: bool) -> ir.Value:
+        nodes, source = [], value
+        if saturate:
+            nodes.append(self._floor(value))
+            source = nodes[0].outputs[0]
+        cast = ir.node("Cast", [source], {"to": int(dtype)}, num_outputs=1)
+        nodes.append(cast)
+        suffix = "half" if dtype == HALF else "float"
+        for node, tail in zip(nodes, (f"{suffix}_floor", suffix)[-len(nodes) :], strict=True):
+            node.name = f"{value.name}_{tail}_{node.op_type}"
+            node.outputs[0].name = self._fresh(f"{value.name}_{tail}")
+            node.outputs[0].shape = value.shape
+        cast.outputs[0].type = ir.TensorType(dtype)
+        producer = value.producer()
+        if producer is not None:
+            producer.append(nodes)
+        else:
+            self._model.graph.insert_before(self._model.graph[0], nodes)
+        return cast.outputs[0]
+
+    def _floor(self, value: ir.Value) -> ir.Node:
+        """A mask that fp32 nodes computed, cut off below before half would overflow."""
+        name = self._fresh(f"{value.name}_mask")
+        limit = ir.Value(name=name, type=ir.TensorType(FULL), shape=ir.Shape([]))
+        limit.const_value = ir.tensor(np.array(MASK, np.float32), name=name)
+        self._model.graph.register_initializer(limit)
+        node = ir.node("Max", [value, limit], num_outputs=1)
+        node.outputs[0].type = ir.TensorType(FULL)
+        return node
+
+    def _fresh(self, name: str) -> str:
+        while name in self._names:
+            name += "_"
+        self._names.add(name)
+        return name
+
+
+def _events(kept: tuple[Kept, ...], halved: int) -> list[Event]:
+    """One event for each reason and operator, with the largest figure and a few names.
+
+    Nodes that only move data follow from the others, so all of them share one event.
+    """
+    events = [Event("info", "fp16", f"{halved} nodes compute in half, {len(kept)} stay in fp32")]
+    groups: dict[tuple[str, str], list[Kept]] = defaultdict(list)
+    for node in kept:
+        groups[node.reason, "nodes" if node.reason == MOVES else node.op_type].append(node)
+    for (reason, op_type), nodes in groups.items():
+        figures = [node.detail for node in nodes if node.detail]
+        worst = f" ({max(figures, key=float)})" if figures else ""
+        shown = ", ".join(node.name for node in nodes[:SHOWN])
+        rest = f" and {len(nodes) - SHOWN} more" if len(nodes) > SHOWN else ""
+        text = f"{len(nodes)} {op_type} in fp32: {reason}{worst}: {shown}{rest}"
+        events.append(Event("info", "fp16", text))
+    return events

@@ -1,0 +1,269 @@
+"""Decide which nodes compute in half, and say why the others don't."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from builder.passes.base import constant
+from builder.precision import half_ops as ops
+from builder.precision.ranges import HALF_MAX, LIMIT, Range, Ranges
+
+SMALLEST_NORMAL = 2.0**-14
+"""6.1e-5: below it half loses bits, and a GPU may flush to 0."""
+
+SMALLEST = 2.0**-24
+"""6.0e-8, half's smallest number: an epsilon attribute below it would become 0."""
+
+EXACT_INTEGERS = 2048.0
+"""Integers up to 2^11 are exact in half."""
+
+MASK = -HALF_MAX / 4
+"""What a mask of -1e12 or -inf becomes: exp() of it is 0 all the same, and three masks and the
+scores can be added without leaving half. (At -65504 the first negative score would overflow.)"""
+
+MASKED_SCORES = HALF_MAX / 8
+"""Scores beside a mask must stay below this, so that the mask is still far below them."""
+
+
+MOVES = "only move fp32 values"
+EPSILON = "an epsilon would be lost in half"
+AFTER_EPSILON = "reads what an epsilon was just added to"
+
+
+@dataclass
+class Plan:
+    """What to do.
+
+    Attributes:
+        half: Nodes of the main graph that compute in half.
+        kept: The other nodes that read or give floats: a category and a detail for each.
+        masked: Values that run into a Softmax only, and whose overflow below is harmless.
+    """
+
+    half: set[ir.Node] = field(default_factory=set)
+    kept: dict[ir.Node, tuple[str, str]] = field(default_factory=dict)
+    masked: set[ir.Value] = field(default_factory=set)
+
+
+def plan(model: ir.Model, ranges: Ranges) -> Plan:
+    """Decide node by node, in the order of the graph.
+
+    Args:
+        model: In normal form: types of values are known, names unique.
+        ranges: Of the fp32 activations.
+    """
+    result = Plan(masked=_masked(model.graph))
+    opset = model.opset_imports.get("", 1)
+    natively_half: set[ir.Value] = set()
+    for node in model.graph:
+        if not has_floats(node) or node.op_type in ops.NEUTRAL:
+            continue
+        reason = (
+            _by_kind(node, opset)
+            or _by_weights(node, result.masked)
+            or _by_range(node, ranges, result.masked)
+            or _by_epsilon(node, result)
+            or _by_source(node, natively_half)
+        )
+        if reason:
+            result.kept[node] = reason
+        else:
+            result.half.add(node)
+            natively_half.update(value for value in node.outputs if is_float(value))
+    return result
+
+
+def is_float(value: ir.Value | None) -> bool:
+    """Whether a value is an fp32 tensor."""
+    return (
+        value is not None
+        and isinstance(value.type, ir.TensorType)
+        and value.dtype == ir.DataType.FLOAT
+    )
+
+
+def has_floats(node: ir.Node) -> bool:
+    """Whether a node reads or gives fp32 tensors, or values whose type nobody knows."""
+    return any(
+        value is not None and (is_float(value) or value.type is None)
+        for value in (*node.inputs, *node.outputs)
+    ) or _has_subgraph(node)
+
+
+def exempt(node: ir.Node) -> frozenset[int]:
+    """Positions of inputs that stay fp32 even if the node computes in half."""
+    fixed = ops.EXEMPT_INPUTS.get(node.op_type, frozenset())
+    schema = _schema(node, node.graph.opset_imports.get("", 1) if node.graph else 1)
+    if schema is None:
+        return fixed
+    return fixed | {
+        index
+        for index in range(len(node.inputs))
+        if _formal(schema.inputs, index).type_str == "tensor(float)"
+    }
+
+
+def _by_kind(node: ir.Node, opset: int) -> tuple[str, str] | None:
+    if node.domain != "":
+        return f"operator of {node.domain}", ""
+    if _has_subgraph(node):
+        return "control flow is kept whole", ""
+    if node.op_type == "Cast":
+        return _by_cast(node)
+    if node.op_type not in ops.COMPUTE | ops.MOVERS:
+        return "not exact or not available in half", ""
+    if any(value.type is None for value in (*node.inputs, *node.outputs) if value is not None):
+        return "its types are unknown", ""
+    if node.op_type in ops.NO_3D and node.inputs[0] is not None:
+        shape = node.inputs[0].shape
+        if shape is not None and len(shape) > 4:
+            return "three spatial dimensions don't compile in half on WebGPU", ""
+    if node.op_type == "LayerNormalization" and len(node.outputs) > 1:
+        return "its statistics are fp32 outputs", ""
+    if not _allowed(node, opset):
+        return "its definition doesn't allow half", ""
+    return None
+
+
+def _by_cast(node: ir.Node) -> tuple[str, str] | None:
+    source = node.inputs[0]
+    if not is_float(node.outputs[0]):
+        return "gives other types, so reads full precision", ""
+    if source is None or source.dtype is None or source.dtype.is_floating_point():
+        return "a typed boundary", ""
+    return None
+
+
+def _by_weights(node: ir.Node, masked: set[ir.Value]) -> tuple[str, str] | None:
+    spared = exempt(node)
+    for index, value in enumerate(node.inputs):
+        tensor = constant(value)
+        if tensor is None or not is_float(value) or index in spared:
+            continue
+        array = np.abs(tensor.numpy())
+        peak = float(np.max(array, initial=0.0))
+        if not peak <= HALF_MAX:
+            if node.outputs[0] in masked and float(np.max(tensor.numpy())) <= MASKED_SCORES:
+                continue
+            return "a weight is beyond half's range", f"{peak:.3g}"
+        if 0 < peak < SMALLEST_NORMAL:
+            return EPSILON, f"{peak:.3g}"
+    return None
+
+
+def _by_range(node: ir.Node, ranges: Ranges, masked: set[ir.Value]) -> tuple[str, str] | None:
+    into_mask = node.outputs[0] in masked
+    for value in (*node.inputs, *node.outputs):
+        if value is None or constant(value) is not None or value.name is None:
+            continue
+        found = ranges.values.get(value.name)
+        if found is None or not (is_float(value) or node.op_type == "Cast"):
+            continue
+        if not is_float(value) or node.op_type == "Cast":
+            if found.peak > EXACT_INTEGERS:
+                return "integers above 2048 aren't exact in half", f"{found.peak:.3g}"
+            continue
+        if (into_mask or value in masked) and _only_mask(found):
+            continue
+        if found.peak > LIMIT:
+            return f"values reach more than half of {HALF_MAX:.0f}", f"{found.peak:.3g}"
+        if 0 < found.peak < SMALLEST_NORMAL:
+            return "values stay below half's normal numbers", f"{found.peak:.3g}"
+    inner = ranges.inner.get(node.name or "", 0.0)
+    if inner > LIMIT:
+        return f"sums inside reach more than half of {HALF_MAX:.0f}", f"{inner:.3g}"
+    return None
+
+
+def _only_mask(found: Range) -> bool:
+    """Whether a range leaves half below only, and its other end is that of ordinary scores."""
+    return found.high <= MASKED_SCORES
+
+
+def _by_epsilon(node: ir.Node, result: Plan) -> tuple[str, str] | None:
+    if "epsilon" in node.attributes:
+        epsilon = node.attributes["epsilon"].as_float()
+        if 0 < epsilon < SMALLEST:
+            return "an epsilon would become 0 in half", f"{epsilon:.3g}"
+    if node.op_type in ops.EPSILON_FOLLOWERS:
+        for value in node.inputs:
+            producer = value.producer() if value is not None else None
+            if producer is not None and result.kept.get(producer, ("", ""))[0] == EPSILON:
+                return AFTER_EPSILON, ""
+    return None
+
+
+def _by_source(node: ir.Node, natively_half: set[ir.Value]) -> tuple[str, str] | None:
+    """A mover follows what it moves."""
+    if node.op_type not in ops.MOVERS:
+        return None
+    for value in node.inputs:
+        if is_float(value) and constant(value) is None and value not in natively_half:
+            return MOVES, ""
+    return None
+
+
+def _masked(graph: ir.Graph) -> set[ir.Value]:
+    """Values that go nowhere but into a Softmax, through additions and moves only."""
+    masked: set[ir.Value] = set()
+    for node in reversed(graph):
+        for value in node.outputs:
+            uses = value.uses()
+            if not uses or value.is_graph_output():
+                continue
+            if all(
+                user.domain == ""
+                and user.graph is graph
+                and (
+                    user.op_type == "Softmax"
+                    or (user.op_type in ops.MASK_PATH and user.outputs[0] in masked)
+                )
+                for user, _ in uses
+            ):
+                masked.add(value)
+    return masked
+
+
+def _has_subgraph(node: ir.Node) -> bool:
+    return any(
+        attr.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+        for attr in node.attributes.values()
+    )
+
+
+def _allowed(node: ir.Node, opset: int) -> bool:
+    """Whether the operator's schema allows half for every float that isn't exempt."""
+    schema = _schema(node, opset)
+    if schema is None:
+        return False
+    spared = exempt(node)
+    floats = [
+        _formal(schema.inputs, index)
+        for index, value in enumerate(node.inputs)
+        if index not in spared and is_float(value)
+    ]
+    floats += [
+        _formal(schema.outputs, index)
+        for index, value in enumerate(node.outputs)
+        if is_float(value)
+    ]
+    return all("tensor(float16)" in formal.types for formal in floats)
+
+
+def _schema(node: ir.Node, opset: int) -> onnx.defs.OpSchema | None:
+    try:
+        return onnx.defs.get_schema(node.op_type, opset, node.domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _formal(
+    formals: Sequence[onnx.defs.OpSchema.FormalParameter], index: int
+) -> onnx.defs.OpSchema.FormalParameter:
+    """The formal parameter at a position; the last one may be variadic."""
+    return formals[min(index, len(formals) - 1)]

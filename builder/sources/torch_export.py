@@ -1,0 +1,229 @@
+"""Export a PyTorch module to ONNX. Runs in a process of its own: see `torch_factory`.
+
+`python -m builder.sources.torch_export REQUEST.json` reads the request, and writes `model.onnx` and
+`report.json` beside it. Lines on standard output that begin with `STEP` tell how far it is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import json
+import logging
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from builder.errors import ImportMismatchError, OnnxsiteError, SourceError
+from builder.session import Session
+from builder.sources.torch_module import Tensors, Traced, difference, evaluate, first_line
+from builder.sources.torch_spec import TorchExport
+
+OPSET = 18
+"""Lowest opset that PyTorch's graph-capturing exporter writes without converting afterwards."""
+
+SEEDS = (0, 1)
+"""Of the inputs that are compared, at every extent."""
+
+STEP = "@step "
+"""What marks a progress line."""
+
+Rung = Callable[[Traced, Path], None]
+
+
+def by_capture(traced: Traced, path: Path) -> None:
+    """The first rung: PyTorch's graph capture, with free axes."""
+    dims = {name: torch.export.Dim(name) for axes in traced.axes.values() for name in axes.values()}
+    shapes = tuple(
+        {axis: dims[name] for axis, name in traced.axes.get(key, {}).items()}
+        for key in traced.inputs
+    )
+    torch.onnx.export(
+        traced.flat,
+        tuple(traced.inputs.values()),
+        path,
+        input_names=list(traced.inputs),
+        output_names=traced.outputs,
+        opset_version=OPSET,
+        dynamo=True,
+        dynamic_shapes=(shapes,) if traced.axes else None,  # all are in one *args
+        external_data=False,
+        verbose=False,
+    )
+
+
+def by_tracing(traced: Traced, path: Path) -> None:
+    """The second rung: TorchScript tracing, with free axes."""
+    _trace(traced, path, {**traced.axes, **traced.output_axes})
+
+
+def by_fixed_tracing(traced: Traced, path: Path) -> None:
+    """The last rung: tracing with the example's shapes."""
+    _trace(traced, path, {})
+
+
+def _trace(traced: Traced, path: Path, axes: Mapping[str, Mapping[int, str]]) -> None:
+    torch.onnx.export(
+        traced.flat,
+        tuple(traced.inputs.values()),
+        path,
+        input_names=list(traced.inputs),
+        output_names=traced.outputs,
+        opset_version=OPSET,
+        dynamo=False,
+        dynamic_axes=axes or None,
+    )
+
+
+LADDER: Mapping[str, Rung] = {
+    "graph capture": by_capture,
+    "tracing": by_tracing,
+    "tracing with fixed shapes": by_fixed_tracing,
+}
+
+
+def resolve(source: str, base: Path) -> Callable[..., Any]:
+    """Import `package.module:factory` or `file.py:factory`, from `base` too."""
+    place, _, name = source.rpartition(":")
+    sys.path.insert(0, str(base))
+    if place.endswith(".py"):
+        path = base / place
+        sys.path.insert(0, str(path.parent))
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{path.name} can't be imported")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+    else:
+        module = importlib.import_module(place)
+    factory = getattr(module, name)
+    if not callable(factory):
+        raise TypeError(f"{name} isn't a function")
+    return factory  # type: ignore[no-any-return]
+
+
+def make(factory: Callable[..., Any], files: Mapping[str, str]) -> Traced:
+    """Call a factory with the files that it has parameters for, and read what it returns."""
+    torch.manual_seed(0)  # weights that nobody loads are the same in every build
+    wanted = inspect.signature(factory).parameters
+    result = factory(**{name: Path(path) for name, path in files.items() if name in wanted})
+    if isinstance(result, tuple) and len(result) == 2:
+        result = TorchExport(*result)
+    if not isinstance(result, TorchExport):
+        raise TypeError(
+            f"it returned a {type(result).__name__}, not (module, inputs) or a TorchExport"
+        )
+    if not isinstance(result.module, torch.nn.Module):
+        raise TypeError(f"its module is a {type(result.module).__name__}, not an nn.Module")
+    return Traced(result)
+
+
+def climb(traced: Traced, folder: Path) -> list[tuple[str, str]]:
+    """Try rung after rung until one gives a graph that agrees with PyTorch.
+
+    Returns:
+        Level and message of what happened, for events.
+
+    Raises:
+        ImportMismatchError: Every rung failed, and at least one gave a graph that differs.
+        SourceError: Every rung failed.
+    """
+    path = folder / "model.onnx"
+    events: list[tuple[str, str]] = []
+    differs = False
+    for name, rung in LADDER.items():
+        if rung is by_fixed_tracing and not traced.axes:
+            continue  # tracing was with fixed shapes already
+        _say(f"export by {name}")
+        try:
+            evaluate(traced.flat)
+            rung(traced, path)
+        except Exception as error:
+            traceback.print_exc()
+            events.append(("warning", f"{name} failed ({first_line(error)})"))
+            continue
+        _say("compare with PyTorch")
+        evaluate(traced.flat)  # exporters switch modes and switch back
+        fault = compare(traced, path, fixed=rung is by_fixed_tracing)
+        if not fault:
+            return [*events, ("info", f"exported by {name}, opset {OPSET}")]
+        differs = True
+        events.append(("warning", f"{name} gave a wrong graph ({fault})"))
+    kind = ImportMismatchError if differs else SourceError
+    raise kind(
+        "export",
+        "; ".join(message for _, message in events),
+        "Export it to .onnx yourself, and give that file.",
+    )
+
+
+def compare(traced: Traced, path: Path, *, fixed: bool) -> str:
+    """Hold a graph against the module on the CPU: what differs, or nothing."""
+    try:
+        session = Session(path.read_bytes())
+        for inputs in [traced.inputs] if fixed else traced.samples(SEEDS):
+            expected = _expected(traced, inputs)
+            if expected is None:
+                continue
+            feeds = {name: tensor.numpy() for name, tensor in inputs.items()}
+            fault = difference(expected, session.run(feeds))
+            if fault:
+                return fault
+    except OnnxsiteError as error:
+        return error.why
+    return ""
+
+
+def _expected(traced: Traced, inputs: Tensors) -> Tensors | None:
+    """What PyTorch gives; None where it can't run random inputs either."""
+    try:
+        return traced.run(inputs, traced.outputs)
+    except Exception as error:
+        if inputs is traced.inputs:
+            raise
+        note = f"not compared on some random inputs: PyTorch fails on them ({first_line(error)})"
+        if note not in traced.notes:
+            traced.notes.append(note)
+        return None
+
+
+def main(request: Path) -> None:
+    """Do what the request says; faults go into the report, tracebacks to standard error."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    asked = json.loads(request.read_text(encoding="utf-8"))
+    source = asked["source"]
+    report: dict[str, Any]
+    try:
+        _say("make the module")
+        traced = _make(source, asked)
+        events = climb(traced, request.parent)
+        report = {"events": [*(("info", note) for note in traced.notes), *events]}
+    except OnnxsiteError as error:
+        report = {"error": [type(error).__name__, error.what, error.why, error.remedy]}
+    (request.parent / "report.json").write_text(json.dumps(report), encoding="utf-8")
+
+
+def _make(source: str, asked: Mapping[str, Any]) -> Traced:
+    try:
+        return make(resolve(source, Path(asked["base"])), asked["files"])
+    except OnnxsiteError:
+        raise
+    except Exception as error:
+        traceback.print_exc()
+        raise SourceError(
+            "factory", f"it fails with {first_line(error)}", "Build with -v to see the traceback."
+        ) from error
+
+
+def _say(step: str) -> None:
+    print(f"{STEP}{step}", flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,127 @@
+"""No known task: the model's own signature, on random inputs or on the user's arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from builder.errors import UsageError
+from builder.inputs import random_inputs
+from builder.model import Array, Model, Signature, Tensors, TensorSpec
+from builder.tasks.task import Options, Stages, Task, parse
+
+NAME = "tensors"
+
+DRAWS = 16
+"""Random inputs for the accuracy gate, beside the samples."""
+
+PROBE_SEED = 0
+
+
+class TensorOptions(Options):
+    """Keys of `[models.options]`.
+
+    Attributes:
+        dims: Extents of symbolic dimensions for random inputs, by name.
+        ranges: Lowest and highest value of random inputs, by input: token ids, say, or angles.
+    """
+
+    dims: dict[str, int] = Field(default={})
+    ranges: dict[str, tuple[float, float]] = Field(default={})
+
+
+def build(model: Model, options: Mapping[str, Any], files: Mapping[str, Path]) -> Stages:
+    """No stages around the model; inputs for the gate are the samples and random draws.
+
+    Raises:
+        UsageError: Options that are unknown, wrong, or don't fit the model.
+    """
+    del files
+    chosen = parse(TensorOptions, options, NAME)
+    signature = model.signature
+    _check(chosen, signature)
+
+    def draw(seed: int) -> Tensors:
+        drawn = random_inputs(signature, seed=seed, dims=chosen.dims)
+        for index, (name, (low, high)) in enumerate(sorted(chosen.ranges.items())):
+            rng = np.random.default_rng([seed, len(drawn) + index])
+            drawn[name] = _uniform(rng, drawn[name], low, high)
+        return drawn
+
+    def evaluation(samples: Sequence[Tensors], seed: int) -> list[Tensors]:
+        return [*samples, *(draw(seed + number) for number in range(DRAWS))]
+
+    def probe(samples: Sequence[Tensors]) -> Tensors:
+        return dict(samples[0]) if samples else draw(PROBE_SEED)
+
+    return Stages(None, None, (), signature, lambda path: read(path, signature), evaluation, probe)
+
+
+def read(path: Path, signature: Signature) -> Tensors:
+    """Inputs from `.npz` (arrays by input name) or, for a model with one input, `.npy`.
+
+    Raises:
+        UsageError: Not such a file, or arrays that don't fit the signature.
+    """
+    remedy = "Give a .npz with one array for every input, or a .npy for the only one."
+    try:
+        content = np.load(path, allow_pickle=False)
+        if isinstance(content, np.ndarray):
+            arrays = {signature.inputs[0].name: content} if len(signature.inputs) == 1 else {}
+        else:
+            with content:
+                arrays = {name: content[name] for name in content.files}
+    except (OSError, ValueError) as error:
+        raise UsageError(path.name, f"arrays can't be read from it ({error})", remedy) from error
+    result = {}
+    for spec in signature.inputs:
+        if spec.name not in arrays:
+            raise UsageError(path.name, f"it has no array for input '{spec.name}'", remedy)
+        result[spec.name] = _fitting(arrays[spec.name], spec, path.name)
+    return result
+
+
+def _fitting(array: Array, spec: TensorSpec, origin: str) -> Array:
+    fits = len(array.shape) == len(spec.shape) and all(
+        isinstance(wanted, str) or wanted == given
+        for wanted, given in zip(spec.shape, array.shape, strict=True)
+    )
+    if array.dtype.name != spec.dtype or not fits:
+        raise UsageError(
+            f"{origin}, array '{spec.name}'",
+            f"it is {array.dtype.name}{list(array.shape)}",
+            f"The model takes {spec.dtype}{list(spec.shape)}.",
+        )
+    return array
+
+
+def _check(options: TensorOptions, signature: Signature) -> None:
+    symbols = {dim for spec in signature.inputs for dim in spec.shape if isinstance(dim, str)}
+    names = {spec.name for spec in signature.inputs}
+    for key, given, known in (("dims", options.dims, symbols), ("ranges", options.ranges, names)):
+        unknown = sorted(set(given) - known)
+        if unknown:
+            raise UsageError(
+                f"option '{key}'",
+                f"the model has nothing called {', '.join(unknown)}",
+                f"It has: {', '.join(sorted(known)) or 'none'}.",
+            )
+    for name, extent in options.dims.items():
+        if extent < 1:
+            raise UsageError(f"option 'dims.{name}'", f"an extent can't be {extent}")
+    for name, (low, high) in options.ranges.items():
+        if low > high:
+            raise UsageError(f"option 'ranges.{name}'", f"{low} is above {high}")
+
+
+def _uniform(rng: np.random.Generator, like: Array, low: float, high: float) -> Array:
+    if like.dtype.kind == "f":
+        return rng.uniform(low, high, like.shape).astype(like.dtype)
+    return rng.integers(int(low), int(high), like.shape, endpoint=True).astype(like.dtype)
+
+
+TASK = Task(NAME, "Any tensors", "snr", build)

@@ -1,0 +1,108 @@
+"""Where WebGPU is absent, refused or fails in the middle, the page goes on and says why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from builder.verify import Browser, launch
+from tests.browser import drive
+from tests.browser.site import Site
+
+API = """
+const [root, id, options] = args;
+const { load } = await import(`${root}onnxsite.js`);
+globalThis.model = await load(`${root}models/${id}/`, options);
+const { device, dtype, flavour, threads } = globalThis.model.info;
+return { device, dtype, flavour, threads };
+"""
+
+
+def drop_a_picture(site: Site, browser: Browser) -> Any:
+    """Give a PNG file to the page of file types; gives the page's state after the answer."""
+    before = len(drive.texts(browser, "file-row"))
+    drive.drop(browser, [("given", "", site.sample("magika", "PNG picture"))])
+    rows = drive.result(browser, "file-row", before + 1)
+    assert "png" in rows[0].split()
+    return drive.ready(browser)
+
+
+@pytest.mark.parametrize(
+    ("engine", "reason"),
+    [
+        ("firefox", "this browser has no WebGPU"),
+        ("chromium", "the browser found no usable GPU"),
+    ],
+    ids=["absent", "refused"],
+)
+def test_without_webgpu(site: Site, engine: str, reason: str) -> None:
+    """Firefox switched off has no `navigator.gpu`; Chromium has one that finds no adapter."""
+    with launch(engine, webgpu=False) as browser:
+        browser.goto(f"{site.url}models/magika/")
+        has = browser.evaluate("return 'gpu' in navigator")
+        assert has == (engine == "chromium")
+        now = drop_a_picture(site, browser)
+        assert now["badge"]["device"] == "wasm"
+        assert reason in now["fallback"]
+
+
+def test_without_webgpu_the_small_runtime_is_loaded(site: Site) -> None:
+    with launch("chromium", webgpu=False) as browser:
+        browser.goto(f"{site.url}404.html")
+        info = browser.evaluate(API, site.url, "mixed", {})
+        assert (info["device"], info["flavour"]) == ("wasm", "wasm")
+
+
+def engine_of(browser: Browser) -> Any:
+    """Playwright's handle of the worker that holds the model: the last one started."""
+    return browser.driver.workers[-1]
+
+
+def test_a_gpu_that_is_lost_between_two_runs(site: Site, chromium: Browser) -> None:
+    chromium.goto(f"{site.url}models/magika/?device=webgpu&dtype=fp32")
+    now = drop_a_picture(site, chromium)
+    assert (now["badge"]["device"], now["fallback"]) == ("webgpu", "")
+    engine_of(chromium).evaluate("engine.device.destroy()")
+    now = drop_a_picture(site, chromium)
+    assert now["badge"]["device"] == "wasm"
+    assert "failed in the middle" in now["fallback"]
+
+
+def test_a_gpu_that_is_lost_during_a_run(site: Site, chromium: Browser) -> None:
+    chromium.goto(f"{site.url}404.html")
+    start = """
+    const { model } = globalThis;
+    const inputs = { x: { data: new Float32Array(8), dims: [1, 8] },
+      ids: { data: [3], dims: [1] }, mask: { data: new Array(16).fill(1), dims: [1, 16] } };
+    globalThis.pending = Promise.all([0, 1, 2, 3].map(() => model.run(inputs)));
+    """
+    finish = """
+    const results = await globalThis.pending;
+    return results.map(({ outputs, info }) => [info.device, Array.from(outputs.y.data)]);
+    """
+    info = chromium.evaluate(API, site.url, "mixed", {"device": "webgpu", "dtype": "fp32"})
+    assert info["device"] == "webgpu"
+    chromium.evaluate(start)
+    right = chromium.evaluate(finish)
+    engine_of(chromium).evaluate("engine.device.destroy()")
+    chromium.evaluate(start)
+    after = chromium.evaluate(finish)
+    # Every call is answered, by the CPU, and never with zeros.
+    assert [device for device, _ in after] == ["wasm"] * 4
+    for (_, expected), (_, actual) in zip(right, after, strict=True):
+        assert any(expected)
+        assert actual == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("isolate", [True, False], ids=["isolated", "not isolated"])
+def test_threads_need_isolation(site: Site, chromium: Browser, isolate: bool) -> None:
+    from builder.server import create_app, running
+
+    with running(create_app(site.folder, isolate=isolate)) as url:
+        chromium.goto(f"{url}models/magika/?device=wasm")
+        now = drive.ready(chromium)
+        cores = chromium.evaluate("return navigator.hardwareConcurrency")
+        expected = min(cores, 4) if isolate else 1
+        assert int(now["badge"]["threads"]) == expected
+        assert ("Cross-Origin-Embedder-Policy" in now["fallback"]) == (not isolate)

@@ -1,0 +1,170 @@
+"""Every model, variant and provider that each engine offers computes what the CPU computes."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from builder.verify import Browser
+from tests.browser.site import MODELS, Arrays, Site, stage
+
+FROM_FP32 = {"fp32": 80.0, "fp16": 35.0, "int8": 20.0}
+"""Least signal-to-noise ratio in dB against the fp32 model on the CPU, for each output.
+
+fp32 sums in another order: 118 dB seen. Half precision has 11 bits of mantissa, 66 dB for one
+rounding; 41 dB seen after fifty layers. Eight bits of weights: 24 to 37 dB seen.
+"""
+
+FROM_ITSELF = {"float32": 80.0, "float16": 35.0}
+"""Least ratio in dB against the same variant on the CPU, by element type of the arithmetic: what
+the browser alone adds. The CPU computes fp16 graphs in fp32, so half precision differs there."""
+
+CELLS = [
+    # engine, device, dtypes that it can run without a GPU in the machine
+    ("chromium", "wasm", ("fp32", "fp16", "int8")),
+    ("chromium", "webgpu", ("fp32", "int8")),
+    ("firefox", "wasm", ("fp32", "fp16", "int8")),
+    ("firefox", "webgpu", ("fp32", "fp16", "int8")),
+    ("webkitgtk", "wasm", ("fp32", "fp16", "int8")),
+]
+"""Chromium's software adapter lacks `shader-f16`, WebKitGTK has no WebGPU."""
+
+CASES = [
+    pytest.param(engine, device, model, dtype, id=f"{engine}-{device}-{model}-{dtype}")
+    for engine, device, dtypes in CELLS
+    for model in MODELS
+    for dtype in dtypes
+]
+
+# The page reads the stored inputs by itself: it uses no byte that the build didn't put there.
+RUN = """
+const [root, id, device, dtype, at] = args;
+const { load } = await import(`${root}onnxsite.js`);
+const model = await load(`${root}models/${id}/`, { device, dtype });
+try {
+  const { manifest } = model;
+  const reference = manifest.references[at % manifest.references.length];
+  const content = await (await fetch(root + reference.file.path)).arrayBuffer();
+  const kinds = {
+    float32: Float32Array, float64: Float64Array, int8: Int8Array, uint8: Uint8Array,
+    int16: Int16Array, uint16: Uint16Array, int32: Int32Array, uint32: Uint32Array,
+    int64: BigInt64Array, uint64: BigUint64Array, bool: Uint8Array,
+  };
+  const stored = new Map(
+    [...reference.inputs, ...reference.stages.flatMap((s) => s.outputs)].map((e) => [e.name, {
+      data: new kinds[e.dtype](content.slice(e.offset, e.offset + e.size)), dims: e.shape,
+    }]));
+  const inputs = (specs) => Object.fromEntries(
+    specs.filter(({ name }) => stored.has(name)).map(({ name }) => [name, stored.get(name)]));
+  const coded = ({ dtype, dims, data }) => {
+    const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+    let text = "";
+    for (let i = 0; i < bytes.length; i += 32768) {
+      text += String.fromCharCode(...bytes.subarray(i, i + 32768));
+    }
+    return { dtype, dims, base64: btoa(text) };
+  };
+  const outputs = (run) =>
+    Object.fromEntries(Object.entries(run.outputs).map(([name, t]) => [name, coded(t)]));
+  const middle = manifest.stages.find(({ kind }) => kind === "model");
+  const alone = await model.run(inputs(middle.inputs), { stage: middle.name });
+  const whole = await model.run(inputs(manifest.interface.inputs));
+  const { events, ...info } = model.info;
+  return { info, events, model: outputs(alone), whole: outputs(whole) };
+} finally {
+  await model.dispose();
+}
+"""
+
+
+@pytest.mark.parametrize(("browser", "device", "model", "dtype"), CASES, indirect=["browser"])
+def test_computes_what_the_cpu_computes(
+    site: Site, browser: Browser, device: str, model: str, dtype: str
+) -> None:
+    manifest = site.manifest(model)
+    variant = site.variants(model).get(dtype)
+    if variant is None:
+        # Left out by its gate; then the manifest says why.
+        assert [entry["reason"] for entry in manifest["dropped"] if entry["dtype"] == dtype]
+        return
+    # Loading checks the first reference already; this is another one, if there is one.
+    at = 1 % len(manifest["references"])
+    browser.goto(f"{site.url}404.html")
+    got = browser.evaluate(RUN, site.url, model, device, dtype, at)
+    assert (got["info"]["device"], got["info"]["dtype"]) == (device, dtype), got["events"]
+    assert [event for event in got["events"] if event["level"] == "warning"] == []
+
+    stored = site.stored(manifest["references"][at])
+    expected = site.on_the_cpu(model, "model", "fp32", stored)
+    itself = site.on_the_cpu(model, "model", dtype, stored)
+    actual = decoded(got["model"])
+    assert actual.keys() == expected.keys()
+    for name, values in actual.items():
+        assert values.shape == expected[name].shape
+        # The reference in the bundle is the one that is recomputed here.
+        assert ratio(expected[name], stored[name]) >= FROM_FP32["fp32"], name
+        assert ratio(expected[name], values) >= FROM_FP32[dtype], name
+        assert ratio(itself[name], values) >= FROM_ITSELF[variant["compute"]], name
+    if dtype == "fp32":
+        check_whole(site, model, stored, decoded(got["whole"]))
+
+
+def check_whole(site: Site, model: str, stored: Arrays, whole: Arrays) -> None:
+    """The stages around the model: run one after the other on the CPU, from the raw inputs."""
+    manifest = site.manifest(model)
+    values = {spec["name"]: default(spec) for spec in manifest["interface"]["inputs"]}
+    values |= {name: stored[name] for name in values if name in stored}
+    for entry in manifest["stages"]:
+        values |= site.on_the_cpu(model, entry["kind"], "fp32", values)
+    for spec in manifest["interface"]["outputs"]:
+        expected, actual = values[spec["name"]], whole[spec["name"]]
+        assert actual.shape == expected.shape
+        np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_variant_that_the_adapter_cannot_run_is_not_tried(
+    site: Site, chromium: Browser, model: str
+) -> None:
+    if "fp16" not in site.variants(model):
+        assert any(entry["dtype"] == "fp16" for entry in site.manifest(model)["dropped"])
+        return
+    assert stage(site.manifest(model), "model")["variants"]
+    chromium.goto(f"{site.url}404.html")
+    got = chromium.evaluate(RUN, site.url, model, "webgpu", "fp16", 0)
+    assert got["info"]["dtype"] != "fp16"
+    assert any("shader-f16" in event["message"] for event in got["events"])
+
+
+def default(spec: Any) -> npt.NDArray[Any]:
+    """An input's default, or nothing where it has none."""
+    return np.asarray(spec.get("default", []), spec["dtype"]).reshape(
+        [] if spec.get("default") and not spec["shape"] else [-1]
+    )
+
+
+def decoded(outputs: Any) -> Arrays:
+    """Outputs as the page gives them: half precision comes widened to single."""
+    kinds = {"bool": np.uint8, "float16": np.float32}
+    return {
+        name: np.frombuffer(
+            base64.b64decode(value["base64"]), kinds.get(value["dtype"], value["dtype"])
+        ).reshape(value["dims"])
+        for name, value in outputs.items()
+    }
+
+
+def ratio(expected: npt.NDArray[Any], actual: npt.NDArray[Any]) -> float:
+    """Signal-to-noise ratio in dB; whole numbers must be equal."""
+    if expected.dtype.kind != "f":
+        np.testing.assert_array_equal(actual, expected)
+        return np.inf
+    signal = np.asarray(expected, np.float64)
+    noise = signal - np.asarray(actual, np.float64)
+    power = float((noise**2).sum())
+    assert np.isfinite(power)
+    return np.inf if power == 0 else 10 * np.log10(float((signal**2).sum()) / power)

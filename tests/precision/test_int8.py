@@ -1,0 +1,211 @@
+"""Weight-only int8: right axes, no zero points, right values."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+import pytest
+
+from builder.errors import ConversionError
+from builder.model import Array, Model
+from builder.passes.base import nodes_of
+from builder.passes.check import validate
+from builder.precision import int8
+from builder.session import Session
+from builder.snr import snr_of
+from tests.precision.small import model, normal, operators, references, run, weight
+
+RNG = np.random.default_rng(2)
+
+
+@pytest.fixture(autouse=True)
+def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights of these tests are small; the limits are what is configurable, not what is tested."""
+    monkeypatch.setattr(int8, "INT8_ELEMENTS", 64)
+    monkeypatch.setattr(int8, "FP16_ELEMENTS", 8)
+
+
+def noise(*shape: int) -> npt.NDArray[np.float32]:
+    """Weights whose channels differ in size along every axis."""
+    array = RNG.standard_normal(shape)
+    for axis in range(len(shape)):
+        factors = np.logspace(-1, 1, shape[axis])
+        array = array * np.expand_dims(factors, tuple(i for i in range(len(shape)) if i != axis))
+    return array.astype(np.float32)
+
+
+def convert(of: Model, *inputs: dict[str, Array]) -> ir.Model:
+    quantized = int8.convert(of.ir, references(of, *inputs)).ir
+    validate(quantized, of.signature)
+    return quantized
+
+
+def axes(graph: ir.Model) -> list[int]:
+    found = []
+    for node in nodes_of(graph):
+        if node.op_type == "DequantizeLinear":
+            assert len(node.inputs) == 2, "no zero point"
+            found.append(node.attributes["axis"].as_int())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes", "axis"),
+    [
+        ("float[1, 8, 5, 5] x) => (float[1, 16, 3, 3] y) { y = Conv(x, w) }", (16, 8, 3, 3), 0),
+        (
+            "float[1, 8, 5, 5] x) => (float[1, 4, 7, 7] y) { y = ConvTranspose(x, w) }",
+            (8, 4, 3, 3),
+            1,
+        ),
+        ("float[3, 16] x) => (float[3, 8] y) { y = MatMul(x, w) }", (16, 8), 1),
+        ("float[2, 3, 16] x) => (float[2, 3, 8] y) { y = MatMul(x, w) }", (2, 16, 8), 2),
+        ("float[16, 3] x) => (float[8, 3] y) { y = MatMul(w, x) }", (8, 16), 0),
+        ("float[3, 16] x) => (float[3, 8] y) { y = Gemm(x, w) }", (16, 8), 1),
+        ("float[3, 16] x) => (float[3, 8] y) { y = Gemm<transB = 1>(x, w) }", (8, 16), 0),
+    ],
+)
+def test_scale_for_each_output_channel(text: str, shapes: tuple[int, ...], axis: int) -> None:
+    subject = normal(f"g ({text}", {"w": noise(*shapes)})
+    spec = subject.signature.inputs[0]
+    extents = [dim for dim in spec.shape if isinstance(dim, int)]
+    x = RNG.standard_normal(extents).astype(np.float32)
+    quantized = convert(subject, {"x": x})
+    assert axes(quantized) == [axis]
+    assert snr_of(run(subject.ir, {"x": x})["y"], run(quantized, {"x": x})["y"]) > 30
+
+
+def test_embedding_has_a_scale_for_each_row() -> None:
+    table = noise(16, 8)
+    subject = normal("g (int64[3] i) => (float[3, 8] y) { y = Gather(w, i) }", {"w": table})
+    i = np.array([0, 7, 15])
+    quantized = convert(subject, {"i": i})
+    assert axes(quantized) == [0]
+    step = np.abs(table).max(axis=1)[i] / 127
+    error = np.abs(run(quantized, {"i": i})["y"] - table[i])
+    assert (error <= 0.501 * step[:, None]).all()
+
+
+def test_tied_weight_is_stored_once() -> None:
+    subject = normal(
+        """g (int64[3] i) => (float[3, 64] y) {
+            e = Gather(w, i)
+            t = Transpose<perm = [1, 0]>(w)
+            y = MatMul(e, t)
+        }""",
+        {"w": noise(64, 8)},
+    )
+    quantized = convert(subject, {"i": np.array([0, 7, 15])})
+    assert axes(quantized) == [0]
+    kinds = [v.dtype for v in quantized.graph.initializers.values() if v.dtype is not None]
+    assert kinds.count(ir.DataType.INT8) == 1
+
+
+def test_depthwise_convolution_with_uneven_channels() -> None:
+    # Per-tensor scales lose every channel but the largest here (1 / 1000 of the range).
+    w = RNG.standard_normal((16, 1, 3, 3)).astype(np.float32)
+    w *= np.logspace(-3, 1, 16, dtype=np.float32).reshape(-1, 1, 1, 1)
+    subject = normal(
+        "g (float[1, 16, 8, 8] x) => (float[1, 16, 6, 6] y) { y = Conv<group = 16>(x, w) }",
+        {"w": w},
+    )
+    x = RNG.standard_normal((1, 16, 8, 8)).astype(np.float32)
+    exact = run(subject.ir, {"x": x})["y"]
+    got = run(convert(subject, {"x": x}), {"x": x})["y"]
+    for channel in range(16):
+        assert snr_of(exact[:, channel], got[:, channel]) > 30
+
+
+def test_only_weights_are_quantized() -> None:
+    subject = normal(
+        "g (float[1, 8, 5, 5] x) => (float[1, 16, 3, 3] y) { y = Conv(x, w, b) }",
+        {"w": noise(16, 8, 3, 3), "b": noise(16)},
+    )
+    quantized = convert(subject, {"x": RNG.standard_normal((1, 8, 5, 5)).astype(np.float32)})
+    assert operators(quantized) == ["DequantizeLinear", "Conv"]
+    bias = quantized.graph[-1].inputs[2]
+    assert bias is not None
+    assert bias.dtype == ir.DataType.FLOAT
+
+
+def test_bias_takes_what_rounding_shifts() -> None:
+    w = noise(16, 8, 1, 1)
+    subject = normal(
+        "g (float[1, 8, 9, 9] x) => (float[1, 16, 9, 9] y) { y = Conv(x, w, b) }",
+        {"w": w, "b": noise(16)},
+    )
+    x = (RNG.standard_normal((1, 8, 9, 9)) + 5).astype(np.float32)
+    exact = run(subject.ir, {"x": x})["y"].mean(axis=(0, 2, 3))
+    got = run(convert(subject, {"x": x}), {"x": x})["y"].mean(axis=(0, 2, 3))
+    np.testing.assert_allclose(got, exact, rtol=1e-5, atol=1e-5)
+
+
+def test_bias_of_a_product_and_of_a_gemm() -> None:
+    for text in ("m = MatMul(x, w)  y = Add(m, b)", "y = Gemm(x, w, b)"):
+        subject = normal(
+            f"g (float[64, 16] x) => (float[64, 8] y) {{ {text} }}",
+            {"w": noise(16, 8), "b": noise(8)},
+        )
+        x = (RNG.standard_normal((64, 16)) + 3).astype(np.float32)
+        exact = run(subject.ir, {"x": x})["y"].mean(axis=0)
+        # Unoptimized: else the CPU provider makes MatMulNBits of it, which rounds x too.
+        session = Session(convert(subject, {"x": x}), optimize=False)
+        got = session.run({"x": x})["y"].mean(axis=0)
+        np.testing.assert_allclose(got, exact, rtol=1e-4, atol=1e-4)
+
+
+def test_small_weights_are_fp16_and_exact_to_11_bits() -> None:
+    w = noise(4, 4)
+    subject = normal("g (float[3, 4] x) => (float[3, 4] y) { y = MatMul(x, w) }", {"w": w})
+    quantized = convert(subject, {"x": np.ones((3, 4), np.float32)})
+    assert operators(quantized) == ["Cast", "MatMul"]
+    np.testing.assert_array_equal(weight(quantized, "w_half"), w.astype(np.float16))
+
+
+@pytest.mark.parametrize("factor", [1e6, 1e-9, np.inf])
+def test_what_fp16_cannot_hold_stays_fp32(factor: float) -> None:
+    w = (np.ones((4, 4)) * factor).astype(np.float32)
+    subject = normal("g (float[3, 4] x) => (float[3, 4] y) { y = MatMul(x, w) }", {"w": w})
+    quantized = convert(subject, {"x": np.ones((3, 4), np.float32)})
+    assert operators(quantized) == ["MatMul"]
+    np.testing.assert_array_equal(weight(quantized, "w"), w)
+
+
+def test_recurrent_weights() -> None:
+    subject = normal(
+        """g (float[5, 1, 8] x) => (float[5, 1, 1, 8] y) {
+            y = LSTM<hidden_size = 8>(x, w, r)
+        }""",
+        {"w": noise(1, 32, 8) * np.float32(0.1), "r": noise(1, 32, 8) * np.float32(0.1)},
+    )
+    x = RNG.standard_normal((5, 1, 8)).astype(np.float32)
+    quantized = convert(subject, {"x": x})
+    assert axes(quantized) == [1, 1]
+    assert snr_of(run(subject.ir, {"x": x})["y"], run(quantized, {"x": x})["y"]) > 25
+
+
+def test_weight_of_a_subgraph() -> None:
+    subject = normal(
+        """g (float[3, 16] x, bool c) => (float[3, 8] y) {
+            y = If(c) <
+                then_branch = t () => (float[3, 8] a) { a = MatMul(x, w) },
+                else_branch = e () => (float[3, 8] b) { m = MatMul(x, w)  b = Neg(m) }
+            >
+        }""",
+        {"w": noise(16, 8)},
+    )
+    x = RNG.standard_normal((3, 16)).astype(np.float32)
+    feeds: list[dict[str, Array]] = [{"x": x, "c": np.array(flag)} for flag in (True, False)]
+    quantized = convert(subject, *feeds)
+    assert len(axes(quantized)) == 1
+    for feed in feeds:
+        assert snr_of(run(subject.ir, feed)["y"], run(quantized, feed)["y"]) > 30
+
+
+def test_old_opset_is_refused() -> None:
+    subject = model(
+        "g (float[3, 16] x) => (float[3, 8] y) { y = MatMul(x, w) }", {"w": noise(16, 8)}, opset=12
+    )
+    with pytest.raises(ConversionError, match="opset 12"):
+        int8.convert(subject.ir, references(subject, {"x": np.ones((3, 16), np.float32)}))

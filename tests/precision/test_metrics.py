@@ -1,0 +1,61 @@
+"""Metrics against figures by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from builder.model import Array
+from builder.precision.metrics import METRICS, max_abs_error, snr, top1
+
+F = np.float32
+
+
+def one(array: object, dtype: type = np.float32) -> list[dict[str, Array]]:
+    return [{"y": np.array(array, dtype)}]
+
+
+def test_snr_is_that_of_the_worst_output_of_the_worst_run() -> None:
+    reference = [{"a": np.ones(4, F), "b": np.ones(4, F)}] * 2
+    good, bad = np.full(4, 1.001, np.float64), np.full(4, 1.1, np.float64)
+    variants = [{"a": good, "b": good}, {"a": good, "b": bad}]
+    assert snr(reference, variants) == pytest.approx(20.0, abs=1e-6)  # 10 % of error
+
+
+def test_snr_of_a_missing_output_is_wrong() -> None:
+    assert snr(one([1.0]), [{}]) == -200
+
+
+def test_top1_counts_rows() -> None:
+    reference = one([[0, 1, 2], [5, 4, 3], [0, 9, 0], [1, 2, 3]])
+    variant = one([[0, 1, 2], [4, 5, 3], [0, 9, 0], [1, 2, 3]])
+    assert top1(reference, variant) == 0.75
+
+
+def test_top1_takes_the_first_output_of_floats() -> None:
+    reference: list[dict[str, Array]] = [{"n": np.array([3]), "y": np.array([1, 2], F)}]
+    variant: list[dict[str, Array]] = [{"n": np.array([3]), "y": np.array([1, 3], F)}]
+    assert top1(reference, variant) == 1.0
+
+
+def test_top1_of_nan_agrees_nowhere() -> None:
+    assert top1(one([[0, 1]]), one([[np.nan, 1]])) == 0
+
+
+def test_top1_without_floats_agrees_nowhere() -> None:
+    assert top1(one([1, 2], np.int64), one([1, 2], np.int64)) == 0
+
+
+def test_max_abs_error() -> None:
+    assert max_abs_error(one([1, 2, np.inf]), one([1, -1, np.inf])) == 3
+
+
+def test_every_metric_has_limits_for_every_dtype() -> None:
+    for name, metric in METRICS.items():
+        assert metric.name == name
+        assert set(metric.tolerance) == set(metric.snr_floor) == {"fp32", "fp16", "int8"}
+
+
+def test_figures_for_people() -> None:
+    assert METRICS["snr"].show(41.26) == "41.3 dB"
+    assert METRICS["top1"].show(0.965) == "96.5 %"

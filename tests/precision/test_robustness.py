@@ -1,0 +1,57 @@
+"""Operators of onnx's own suite through the whole path: right, or refused with a reason.
+
+Sampled (every 12th of about 1,250 float cases), because the whole set takes minutes.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from builder import passes
+from builder.errors import OnnxsiteError
+from builder.passes.check import validate
+from builder.precision import CONVERSIONS, METRICS, int8, judge
+from builder.session import Session
+from tests.precision.node_cases import Case, cases
+
+STEP = 12
+
+
+@pytest.fixture(scope="module")
+def sample() -> list[Case]:
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # onnx computes its expected values with overflows
+        return list(cases(STEP))
+
+
+def test_node_cases_are_right_or_refused(
+    sample: list[Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(int8, "INT8_ELEMENTS", 4)
+    monkeypatch.setattr(int8, "FP16_ELEMENTS", 2)
+    right, refused, wrong = 0, [], []
+    for case in sample:
+        reference = case.reference()
+        try:
+            subject = passes.normalise(case.model(), probes=[reference.inputs])
+        except OnnxsiteError as error:
+            refused.append((case.name, error.why))
+            continue
+        for dtype, conversion in CONVERSIONS.items():
+            try:
+                graph, _ = conversion.convert(subject, [reference])
+            except OnnxsiteError as error:
+                refused.append((case.name, error.why))
+                continue
+            validate(graph, subject.signature)  # what isn't refused must be valid
+            result = Session(graph).run(reference.inputs)
+            verdict = judge(dtype, [reference.outputs], [result], METRICS["snr"])
+            right += verdict.passed
+            wrong += [] if verdict.passed else [(case.name, dtype, verdict.reason)]
+    assert wrong == []
+    assert all(reason for _, reason in refused)
+    assert right > 250
+    assert len(refused) < 0.1 * right

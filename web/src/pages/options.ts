@@ -1,0 +1,70 @@
+/** Device, variant and threads: from the address, chosen by the visitor, kept in the address. */
+import type { Device, Manifest, VariantName } from "../runtime/index.ts";
+import { TEXT } from "./text.ts";
+
+export interface Options {
+  readonly device: Device | "auto";
+  readonly dtype: VariantName | "auto";
+  readonly threads: number | "auto";
+}
+
+export interface Offered {
+  readonly devices: readonly Device[];
+  /** Variants with the bytes of each. */
+  readonly dtypes: ReadonlyMap<VariantName, number>;
+}
+
+/** What the model's own stages can run as. */
+export function offeredBy({ stages }: Manifest): Offered {
+  const variants = stages.filter(({ kind }) => kind === "model").flatMap((stage) => stage.variants);
+  const dtypes = new Map<VariantName, number>();
+  for (const { dtype, size } of variants) {
+    dtypes.set(dtype, (dtypes.get(dtype) ?? 0) + size);
+  }
+  const devices = (["webgpu", "wasm"] as const).filter((device) =>
+    variants.some((variant) => variant.devices.includes(device)),
+  );
+  return { devices, dtypes };
+}
+
+/** Most threads that a page may ask for; the runtime caps it at what the device has. */
+const MOST_THREADS = 64;
+
+/** Read `?device=wasm&dtype=int8&threads=1`; what isn't offered is left to "auto", with a note. */
+export function parseOptions(
+  query: URLSearchParams,
+  { devices, dtypes }: Offered,
+): { options: Options; notes: string[] } {
+  const notes: string[] = [];
+  const pick = <T extends string>(name: string, allowed: readonly T[]): T | "auto" => {
+    const value = query.get(name);
+    const found = allowed.find((item) => item === value);
+    if (value !== null && value !== "auto" && found === undefined) {
+      notes.push(TEXT.note.ignored(name, value, allowed.join(", ")));
+    }
+    return found ?? "auto";
+  };
+  const counts = Array.from({ length: MOST_THREADS }, (_, index) => String(index + 1));
+  const device = pick("device", devices);
+  const dtype = pick("dtype", [...dtypes.keys()]);
+  const threads = query.get("threads") ?? "auto";
+  const known = threads === "auto" || counts.includes(threads);
+  if (!known) {
+    notes.push(TEXT.note.ignored("threads", threads, `1 to ${MOST_THREADS}`));
+  }
+  return {
+    options: { device, dtype, threads: known && threads !== "auto" ? Number(threads) : "auto" },
+    notes,
+  };
+}
+
+/** The address with `name` set, or without it where the choice is automatic. */
+export function withOption(address: URL, name: keyof Options, value: string): URL {
+  const changed = new URL(address);
+  if (value === "auto") {
+    changed.searchParams.delete(name);
+  } else {
+    changed.searchParams.set(name, value);
+  }
+  return changed;
+}

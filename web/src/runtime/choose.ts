@@ -1,0 +1,108 @@
+/** Choose what to run before downloading it: pure, from manifest, device and wishes. */
+import type { Device, Manifest, Stage, Variant, VariantName } from "./manifest.gen.ts";
+import type { Candidate, LoadOptions, Probe, RuntimeEvent } from "./types.ts";
+
+export interface Choice {
+  /** Best first; each is tried until one works. */
+  readonly candidates: readonly Candidate[];
+  readonly events: readonly RuntimeEvent[];
+}
+
+/** More threads than this gain little on the small matrices of models that fit a page. */
+const MAX_THREADS = 4;
+
+/** What suits a device, best first: smallest and quickest, since every variant passed its gate. */
+const PREFERENCE: Record<"webgpu-f16" | Device, readonly VariantName[]> = {
+  "webgpu-f16": ["fp16", "q4f16", "int8", "q8", "q4", "uint8", "fp32"],
+  webgpu: ["int8", "q8", "q4", "uint8", "fp32"],
+  wasm: ["int8", "q8", "uint8", "q4", "fp32", "fp16", "q4f16"],
+};
+
+export const modelStage = (manifest: Manifest): Stage => {
+  const stage = manifest.stages.find(({ kind }) => kind === "model");
+  if (!stage) throw new Error("the manifest has no model stage");
+  return stage;
+};
+
+/** Candidates in the order in which to try them, and why others are not among them. */
+export function choose(manifest: Manifest, probe: Probe, options: LoadOptions): Choice {
+  const events: RuntimeEvent[] = [];
+  const say = (step: string, message: string, level: RuntimeEvent["level"] = "warning") =>
+    events.push({ level, step, message });
+  const wanted = options.device ?? "auto";
+  const candidates: Candidate[] = [];
+  if (wanted !== "wasm") {
+    if (probe.adapter) candidates.push(...onDevice("webgpu", manifest, probe, options, say));
+    else say("device", `The GPU isn't used: ${probe.reason}. The model runs on the CPU.`);
+  }
+  if (wanted !== "webgpu" || candidates.length === 0) {
+    candidates.push(...onDevice("wasm", manifest, probe, options, say));
+  } else {
+    // Asked for WebGPU: the CPU is still better than nothing, and the page says so.
+    candidates.push(...onDevice("wasm", manifest, probe, { ...options, dtype: "auto" }, () => {}));
+  }
+  if (candidates.some(({ device }) => device === "wasm") && !probe.crossOriginIsolated) {
+    say(
+      "threads",
+      "The CPU runs one thread: the host doesn't send the headers that isolate the page " +
+        "(Cross-Origin-Opener-Policy and Cross-Origin-Embedder-Policy).",
+      probe.adapter ? "info" : "warning",
+    );
+  }
+  return { candidates, events };
+}
+
+type Say = (step: string, message: string) => void;
+
+function onDevice(
+  device: Device,
+  manifest: Manifest,
+  probe: Probe,
+  options: LoadOptions,
+  say: Say,
+): Candidate[] {
+  const halves = probe.adapter?.features.includes("shader-f16") ?? false;
+  const order = PREFERENCE[device === "webgpu" && halves ? "webgpu-f16" : device];
+  const { variants } = modelStage(manifest);
+  const fit = variants.filter((variant) => {
+    const obstacle = whyNot(variant, device, probe);
+    const asked = options.dtype === variant.dtype;
+    if (obstacle && asked) say("dtype", `${variant.dtype} can't run on ${device}: ${obstacle}.`);
+    return !obstacle;
+  });
+  const rank = ({ dtype }: Variant) => {
+    if (dtype === options.dtype) return -1;
+    const place = order.indexOf(dtype);
+    return place < 0 ? order.length : place;
+  };
+  const sorted = [...fit].sort((a, b) => rank(a) - rank(b));
+  const asked = options.dtype ?? "auto";
+  if (asked !== "auto" && !variants.some(({ dtype }) => dtype === asked)) {
+    const known = variants.map(({ dtype }) => dtype).join(", ");
+    say("dtype", `There is no variant ${asked}; there are: ${known}.`);
+  }
+  // One step down on the same device, then the next device: every try costs a download.
+  return sorted.slice(0, device === "webgpu" ? 1 : 2).map(({ dtype }) => ({
+    device,
+    dtype,
+    flavour: device === "wasm" ? "wasm" : probe.jspi ? "jspi" : "asyncify",
+    threads: device === "wasm" ? threads(probe, options) : 1,
+  }));
+}
+
+function whyNot(variant: Variant, device: Device, { adapter }: Probe): string {
+  if (!variant.devices.includes(device)) return "it wasn't built for that";
+  if (device === "wasm" || !adapter) return "";
+  const missing = variant.requires.features.filter((name) => !adapter.features.includes(name));
+  if (missing.length) return `the GPU lacks ${missing.join(", ")}`;
+  if (variant.requires.maxBufferSize > adapter.maxBufferSize) return "a weight exceeds its buffers";
+  return variant.requires.maxStorageBufferBindingSize > adapter.maxStorageBufferBindingSize
+    ? "a weight exceeds its bindings"
+    : "";
+}
+
+function threads({ cores, crossOriginIsolated }: Probe, options: LoadOptions): number {
+  if (!crossOriginIsolated) return 1;
+  const asked = options.threads ?? "auto";
+  return asked === "auto" ? Math.min(MAX_THREADS, cores) : Math.max(1, Math.min(asked, cores));
+}

@@ -1,0 +1,62 @@
+/** The page's end of a worker: requests with answers, and an end to all of them when it dies. */
+import { DisposedError, type OnnxsiteError, SessionError, fromData } from "./errors.ts";
+import type { Reply, Requests, Verb } from "./protocol.ts";
+import type { ProgressEvent, RuntimeEvent } from "./types.ts";
+
+declare const WORKER_NAME: string;
+
+interface Pending {
+  resolve: (result: never) => void;
+  reject: (error: unknown) => void;
+}
+
+export interface Listeners {
+  onProgress: (event: ProgressEvent) => void;
+  onEvent: (event: RuntimeEvent) => void;
+}
+
+export class WorkerClient {
+  readonly #worker: Worker;
+  readonly #pending = new Map<number, Pending>();
+  #next = 0;
+  #ended: OnnxsiteError | undefined;
+
+  constructor(listeners: Listeners) {
+    this.#worker = new Worker(new URL(WORKER_NAME, import.meta.url), { type: "module" });
+    this.#worker.addEventListener("message", ({ data }: MessageEvent<Reply>) => {
+      if (data.kind === "progress") listeners.onProgress(data.event);
+      else if (data.kind === "event") listeners.onEvent(data.event);
+      else if (data.kind === "lost") this.end(fromData(data.error));
+      else this.#settle(data);
+    });
+    this.#worker.addEventListener("error", (event) => {
+      this.end(new SessionError(`The worker stopped (${event.message || "it didn't start"}).`));
+    });
+  }
+
+  /** Ask the worker; rejects with what it threw, or with why it ended meanwhile. */
+  request<V extends Verb>(verb: V, args: Requests[V]["args"]): Promise<Requests[V]["result"]> {
+    if (this.#ended) return Promise.reject(this.#ended);
+    const id = this.#next++;
+    return new Promise((resolve, reject) => {
+      this.#pending.set(id, { resolve: resolve as Pending["resolve"], reject });
+      this.#worker.postMessage({ id, verb, args });
+    });
+  }
+
+  /** Stop the worker, which frees all its memory; every open request is rejected with `reason`. */
+  end(reason: OnnxsiteError = new DisposedError()): void {
+    if (this.#ended) return;
+    this.#ended = reason;
+    this.#worker.terminate();
+    for (const { reject } of this.#pending.values()) reject(reason);
+    this.#pending.clear();
+  }
+
+  #settle(reply: Extract<Reply, { kind: "result" | "error" }>): void {
+    const pending = this.#pending.get(reply.id);
+    this.#pending.delete(reply.id);
+    if (reply.kind === "result") pending?.resolve(reply.result as never);
+    else pending?.reject(fromData(reply.error));
+  }
+}

@@ -1,0 +1,124 @@
+/** The public types of the runtime, beside those of the manifest. */
+import type { Device, DType, FlavourName, VariantName } from "./manifest.gen.ts";
+
+/** Element buffers that tensors come in. float16 is handed out as Float32Array. */
+export type TypedArray =
+  | Float32Array
+  | Float64Array
+  | Int8Array
+  | Uint8Array
+  | Uint8ClampedArray
+  | Int16Array
+  | Uint16Array
+  | Int32Array
+  | Uint32Array
+  | BigInt64Array
+  | BigUint64Array;
+
+/** What `run` takes: any array of numbers; it is converted to the input's dtype and range-checked. */
+export interface TensorLike {
+  readonly data: TypedArray | readonly number[] | readonly bigint[] | readonly boolean[];
+  readonly dims: readonly number[];
+}
+
+/** What `run` gives. `dtype` is the model's; the data of float16 are widened to Float32Array. */
+export interface Tensor {
+  readonly dtype: DType;
+  readonly dims: number[];
+  readonly data: TypedArray;
+}
+
+export interface LoadOptions {
+  /** Where to run: "auto" takes WebGPU if it is there and computes right, else WASM. */
+  device?: Device | "auto";
+  /** Which variant: "auto" takes the smallest that suits the device. */
+  dtype?: VariantName | "auto";
+  /** Threads on WASM: "auto" is the number of cores, at most 4, where the page is isolated. */
+  threads?: number | "auto";
+  onProgress?: (event: ProgressEvent) => void;
+  signal?: AbortSignal;
+}
+
+/** The statuses are those of transformers.js; sizes are bytes. */
+export interface ProgressEvent {
+  readonly status: "initiate" | "download" | "progress" | "done" | "ready";
+  readonly file: string;
+  readonly loaded: number;
+  readonly total: number;
+  readonly overall: { readonly loaded: number; readonly total: number };
+}
+
+/** Something that didn't go the best way, and why, in a sentence for visitors. */
+export interface RuntimeEvent {
+  readonly level: "info" | "warning";
+  readonly step: string;
+  readonly message: string;
+}
+
+/** What a model ended up running on. */
+export interface Info {
+  readonly device: Device;
+  readonly dtype: VariantName;
+  readonly threads: number;
+  readonly flavour: FlavourName;
+  readonly runtimeVersion: string;
+  readonly adapter?: string;
+  readonly crossOriginIsolated: boolean;
+  readonly events: readonly RuntimeEvent[];
+  readonly bytes: { readonly downloaded: number; readonly total: number };
+  /** Milliseconds by step: download, create, selfTest, and `load` for all of it. */
+  readonly timings: Readonly<Record<string, number>>;
+}
+
+export interface RunOptions {
+  signal?: AbortSignal;
+  /** Run only the stage of this name, on its own inputs. */
+  stage?: string;
+}
+
+export interface RunResult {
+  readonly outputs: Record<string, Tensor>;
+  /** Milliseconds by stage. */
+  readonly timings: Record<string, number>;
+  readonly total: number;
+  readonly info: Info;
+}
+
+export interface SelfTestResult {
+  readonly reference: string;
+  readonly output: string;
+  /** Signal-to-noise ratio in dB against fp32 on the CPU, 200 for equal. */
+  readonly snr: number;
+  readonly minimum: number;
+  readonly passed: boolean;
+}
+
+export interface SelfTestReport {
+  readonly device: Device;
+  readonly dtype: VariantName;
+  readonly passed: boolean;
+  readonly results: readonly SelfTestResult[];
+}
+
+/** What the device offers, found out before anything is downloaded. */
+export interface Probe {
+  readonly adapter: {
+    readonly description: string;
+    readonly features: readonly string[];
+    readonly maxBufferSize: number;
+    readonly maxStorageBufferBindingSize: number;
+  } | null;
+  /** Why there is no adapter. */
+  readonly reason: string;
+  readonly jspi: boolean;
+  readonly cores: number;
+  readonly crossOriginIsolated: boolean;
+}
+
+/** One way of running a model, ready to be tried. */
+export interface Candidate {
+  readonly device: Device;
+  readonly dtype: VariantName;
+  readonly flavour: FlavourName;
+  readonly threads: number;
+}
