@@ -16,7 +16,9 @@ from builder.errors import OnnxsiteError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-out = Console(highlight=False, soft_wrap=True)
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
+"""Wide where it isn't a terminal: a log or a pipe keeps a table's rows on one line each."""
+
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 INTERRUPTED = 1

@@ -19,8 +19,9 @@ from builder.errors import (
     UsageError,
 )
 from builder.inputs import random_inputs
-from builder.model import Model, Provenance, Signature, Tensors, TensorSpec
+from builder.model import Array, Model, Provenance, Signature, Tensors, TensorSpec
 from builder.session import Session
+from builder.snr import snr_of
 from builder.sources import onnx_read
 from builder.webruntime import support
 
@@ -29,6 +30,9 @@ Shapes = Mapping[str, Sequence[int | str]]
 
 SEEDS = (0, 1)
 """Of the inputs on which the imported graph is compared with the original."""
+
+SAME_SNR = 80.0
+"""dB that floating-point outputs must reach then: 1 part in 10,000; other types must be equal."""
 
 
 def load(path: Path, *, shapes: Shapes) -> Model:
@@ -175,7 +179,10 @@ def _check_signature(signature: Signature) -> None:
 
 
 def _prove(model: Model, session: Session, signature: Signature) -> None:
-    """The imported graph must give what the file gives, to the last bit, for the same inputs.
+    """The imported graph must give what the file gives, for the same inputs.
+
+    Not to the last bit: with a corrected shape onnxruntime fuses other nodes, and sums in another
+    order.
 
     A graph that can't be run on random inputs (indices out of range and the like) is judged later,
     on the task's own inputs; that is said in an event.
@@ -201,6 +208,5 @@ def _prove(model: Model, session: Session, signature: Signature) -> None:
                 raise ImportMismatchError(f"output '{name}'", "it changed when it was imported")
 
 
-def _same(left: object, right: object) -> bool:
-    one, two = np.asarray(left), np.asarray(right)
-    return one.shape == two.shape and np.array_equal(one, two, equal_nan=one.dtype.kind == "f")
+def _same(left: Array, right: Array) -> bool:
+    return snr_of(left, right) >= SAME_SNR
