@@ -102,7 +102,11 @@ async function vendorRuntime() {
   for (const [name, [api, stem]] of Object.entries(FLAVOURS)) {
     const folder = join(OUT, "onnxruntime", name);
     await mkdir(folder, { recursive: true });
-    const files = { api: [api, "api.mjs"], glue: [`${stem}.mjs`, "glue.mjs"], wasm: [`${stem}.wasm`, "ort.wasm"] };
+    const files = {
+      api: [api, "api.mjs"],
+      glue: [`${stem}.mjs`, "glue.mjs"],
+      wasm: [`${stem}.wasm`, "ort.wasm"],
+    };
     const entry = { name };
     for (const [role, [from, to]] of Object.entries(files)) {
       await cp(join(ORT, "dist", from), join(folder, to));
@@ -123,4 +127,7 @@ await compileScripts();
 await compileStatic();
 const onnxruntime = await vendorRuntime();
 const sorted = Object.fromEntries(Object.entries(assets).sort());
-await writeFile(join(OUT, "web.json"), `${JSON.stringify({ assets: sorted, onnxruntime }, null, 1)}\n`);
+await writeFile(
+  join(OUT, "web.json"),
+  `${JSON.stringify({ assets: sorted, onnxruntime }, null, 1)}\n`,
+);

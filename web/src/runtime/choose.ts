@@ -46,7 +46,7 @@ export function choose(manifest: Manifest, probe: Probe, options: LoadOptions): 
       "threads",
       "The CPU runs one thread: the host doesn't send the headers that isolate the page " +
         "(Cross-Origin-Opener-Policy and Cross-Origin-Embedder-Policy).",
-      probe.adapter ? "info" : "warning",
+      candidates[0]?.device === "wasm" ? "warning" : "info",
     );
   }
   return { candidates, events };

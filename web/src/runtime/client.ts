@@ -1,5 +1,5 @@
 /** The page's end of a worker: requests with answers, and an end to all of them when it dies. */
-import { DisposedError, type OnnxsiteError, SessionError, fromData } from "./errors.ts";
+import { DisposedError, fromData, type OnnxsiteError, SessionError } from "./errors.ts";
 import type { Reply, Requests, Verb } from "./protocol.ts";
 import type { ProgressEvent, RuntimeEvent } from "./types.ts";
 

@@ -1,13 +1,13 @@
 /** The model inside the worker: downloads, sessions, runs and self-test, on one candidate. */
 import type * as ort from "onnxruntime-web";
-import { SNR_CAP, snr } from "./compare.ts";
 import { modelStage } from "./choose.ts";
+import { SNR_CAP, snr } from "./compare.ts";
 import { DeviceLostError, SessionError } from "./errors.ts";
 import type { Downloads } from "./fetch.ts";
 import type { Flavour, Manifest, Reference, Stage, Variant } from "./manifest.gen.ts";
 import { openDevice } from "./probe.ts";
 import type { Tensors } from "./protocol.ts";
-import { type RawTensor, fallback, read } from "./tensor.ts";
+import { fallback, type RawTensor, read } from "./tensor.ts";
 import type { Candidate, SelfTestResult, TypedArray } from "./types.ts";
 
 /** A stage with everything that its session is made from. */
@@ -218,4 +218,3 @@ export class Engine {
     return outputs;
   }
 }
-

@@ -1,7 +1,7 @@
 /** Download files and shards: bounded, verified, reported byte by byte, kept for the next visit. */
 import { sha256 as portableSha256 } from "@noble/hashes/sha2.js";
 import { FetchError, IntegrityError } from "./errors.ts";
-import type { Blob as Sharded, File } from "./manifest.gen.ts";
+import type { File, Blob as Sharded } from "./manifest.gen.ts";
 import type { ProgressEvent, RuntimeEvent } from "./types.ts";
 
 const PARALLEL = 6;
@@ -201,7 +201,10 @@ const FINAL = "Upload the whole site again: the host doesn't have this file.";
 async function verify(file: File, url: string, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
   const actual = await digest(bytes);
   if (actual !== file.sha256) {
-    throw new IntegrityError(`${url} isn't the file that was built: its SHA-256 is ${actual}.`, url);
+    throw new IntegrityError(
+      `${url} isn't the file that was built: its SHA-256 is ${actual}.`,
+      url,
+    );
   }
 }
 

@@ -6,14 +6,14 @@
  */
 import { ManifestError } from "./errors.ts";
 import type { Manifest } from "./manifest.gen.ts";
-import { OnnxModel, abortable } from "./model.ts";
+import { abortable, OnnxModel } from "./model.ts";
 import type { LoadOptions } from "./types.ts";
 
+export { snr } from "./compare.ts";
 export * from "./errors.ts";
+export { fromHalf, toHalf } from "./half.ts";
 export type * from "./manifest.gen.ts";
 export type * from "./types.ts";
-export { snr } from "./compare.ts";
-export { fromHalf, toHalf } from "./half.ts";
 export { OnnxModel };
 
 const FORMAT = 1;
@@ -58,7 +58,10 @@ async function fetchManifest(url: URL, signal: AbortSignal | undefined): Promise
   try {
     content = JSON.parse(text);
   } catch {
-    throw new ManifestError(`${url.href} isn't a manifest; it starts: ${text.slice(0, 40)}`, url.href);
+    throw new ManifestError(
+      `${url.href} isn't a manifest; it starts: ${text.slice(0, 40)}`,
+      url.href,
+    );
   }
   if (content.format !== FORMAT) {
     throw new ManifestError(`${url.href} isn't a manifest of format ${FORMAT}.`, url.href);

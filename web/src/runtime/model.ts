@@ -131,7 +131,11 @@ export class OnnxModel {
   async #openNext(first?: WorkerClient, cause?: OnnxsiteError): Promise<Info> {
     let client = first;
     let failure = cause;
-    for (let candidate = this.#candidates.shift(); candidate; candidate = this.#candidates.shift()) {
+    for (
+      let candidate = this.#candidates.shift();
+      candidate;
+      candidate = this.#candidates.shift()
+    ) {
       if (this.#disposed) throw new DisposedError();
       client ??= this.#newClient();
       this.#client = client;
@@ -234,4 +238,3 @@ export function abortable<T>(work: Promise<T>, signal: AbortSignal | undefined):
     work.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
   });
 }
-

@@ -60,12 +60,20 @@ export const count = (dims: readonly number[]): number => dims.reduce((a, b) => 
  *
  * @throws InputError naming the input, what it wants, and what was given.
  */
-export function encode(spec: TensorSpec, given: TensorLike, extents: Map<string, number>): RawTensor {
+export function encode(
+  spec: TensorSpec,
+  given: TensorLike,
+  extents: Map<string, number>,
+): RawTensor {
   const { data, dims } = given;
   checkShape(spec, dims, data.length, extents);
   const { make, range } = KINDS[spec.dtype];
   const target = make(data.length);
-  if (target.constructor === data.constructor && spec.dtype !== "float16" && spec.dtype !== "bool") {
+  if (
+    target.constructor === data.constructor &&
+    spec.dtype !== "float16" &&
+    spec.dtype !== "bool"
+  ) {
     target.set(data as never);
     return { dtype: spec.dtype, dims: [...dims], data: target };
   }
@@ -81,7 +89,8 @@ const half = (value: number | bigint | boolean): number => toHalf(Number(value))
 function integer(spec: TensorSpec, [low, high]: readonly [bigint, bigint], target: TypedArray) {
   const big = target instanceof BigInt64Array || target instanceof BigUint64Array;
   return (value: number | bigint | boolean): number | bigint => {
-    const exact = typeof value === "bigint" || typeof value === "boolean" || Number.isInteger(value);
+    const exact =
+      typeof value === "bigint" || typeof value === "boolean" || Number.isInteger(value);
     const number = exact ? BigInt(value) : 0n;
     if (!exact || number < low || number > high) {
       throw new InputError(
@@ -123,7 +132,9 @@ function checkShape(
 /** The value of an input that the caller left out. */
 export function fallback(spec: TensorSpec): RawTensor | undefined {
   if (!spec.default) return undefined;
-  const dims = spec.shape.map((dim) => (typeof dim === "number" ? dim : spec.default?.length ?? 0));
+  const dims = spec.shape.map((dim) =>
+    typeof dim === "number" ? dim : (spec.default?.length ?? 0),
+  );
   return encode(spec, { data: spec.default, dims }, new Map());
 }
 

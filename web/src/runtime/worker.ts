@@ -5,7 +5,8 @@ import { Downloads } from "./fetch.ts";
 import { probe } from "./probe.ts";
 import type { Reply, Request, Requests, Tensors, Verb } from "./protocol.ts";
 
-const post = (reply: Reply, transfer: Transferable[] = []): void => self.postMessage(reply, { transfer });
+const post = (reply: Reply, transfer: Transferable[] = []): void =>
+  self.postMessage(reply, { transfer });
 
 let engine: Engine | undefined;
 
@@ -52,7 +53,10 @@ self.addEventListener("message", ({ data }: MessageEvent<Request>) => {
 async function answer({ id, verb, args }: Request): Promise<void> {
   try {
     const result = await HANDLERS[verb](args as never);
-    post({ kind: "result", id, result }, verb === "run" ? buffers(result as Requests["run"]["result"]) : []);
+    post(
+      { kind: "result", id, result },
+      verb === "run" ? buffers(result as Requests["run"]["result"]) : [],
+    );
   } catch (error) {
     post({ kind: "error", id, error: toData(error) });
   }
