@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import onnx_ir as ir
+
 from builder import bundle_cache, fetch, passes, precision, references, sources
 from builder.bundle import output, site
 from builder.bundle.bundle import Built, BuiltVariant, write_bundle
@@ -137,7 +139,7 @@ def build_model(
             ir=outcome.ir,
             compute=outcome.compute,
             verdict=outcome.verdict,
-            minimum=_minimum(dtype, outcome, probes),
+            minimum=_minimum(dtype, outcome.ir, outcome.verdict, probes),
             activations=peak_activations(outcome.ir, gate[0].inputs),
         )
     if not variants:
@@ -158,10 +160,10 @@ def build_model(
     )
 
 
-def _minimum(dtype: VariantName, outcome: precision.Outcome, probes: Sequence[Reference]) -> float:
+def _minimum(
+    dtype: VariantName, converted: ir.Model, verdict: Verdict, probes: Sequence[Reference]
+) -> float:
     """What a browser must reach on the probes, from what the CPU reaches on them."""
-    assert outcome.ir is not None
-    assert outcome.verdict is not None
-    session = Session(outcome.ir)
+    session = Session(converted)
     worst = min(snr([probe.outputs], [references.run_model(session, probe)]) for probe in probes)
-    return precision.selftest_minimum(dtype, outcome.verdict, worst)
+    return precision.selftest_minimum(dtype, verdict, worst)

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 
 def convnet(seed: int = 0, channels: int = 48) -> onnx.ModelProto:
-    """A convolution, a depthwise one, pooling and a classifier: f32[batch,3,16,16] to f32[batch,10].
+    """Convolutions, pooling and a classifier: f32[batch,3,16,16] to f32[batch,10].
 
     Its weights are seeded noise, big enough (100 kB) that variants differ in size.
     """

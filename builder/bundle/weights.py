@@ -79,7 +79,8 @@ def _write_pack(pack: Pack, contents: Mapping[str, bytes], store: Store, limit: 
         end = placement.offset + placement.size
         content[placement.offset : end] = contents[placement.sha256]
     # Named by content: the name stands in the graph, and equal packs must give equal graphs.
-    return store.add_blob(bytes(content), f"{sha256(content)[:16]}.bin", limit)
+    whole = bytes(content)
+    return store.add_blob(whole, f"{sha256(whole)[:16]}.bin", limit)
 
 
 def _externalise(proto: onnx.ModelProto, places: Mapping[str, tuple[str, int]]) -> None:

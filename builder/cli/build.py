@@ -152,7 +152,7 @@ def _summary(result: pipeline.Result) -> dict[str, Any]:
                 "task": manifest["task"],
                 "cached": manifest["id"] in result.cached,
                 "variants": [
-                    {key: variant[key] for key in ("dtype", "compute", "size", "verdict")}  # type: ignore[literal-required]
+                    {key: variant[key] for key in ("dtype", "compute", "size", "verdict")}
                     for variant in _variants(manifest)
                 ],
                 "dropped": manifest["dropped"],

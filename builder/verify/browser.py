@@ -11,7 +11,10 @@ and more on a machine that does other things as well."""
 # Errors come back as values: each driver has its own way of losing a thrown error's fields.
 _SCRIPT = """
 try {{
-  const value = await (async (...args) => {{ {body} }})(...args);
+  const late = new Promise((_, reject) => setTimeout(
+    () => reject(new DOMException("it took longer than {timeout} s", "TimeoutError")),
+    1000 * {timeout}));
+  const value = await Promise.race([(async () => {{ {body} }})(), late]);
   return {{ value: value === undefined ? null : value }};
 }} catch (error) {{
   return {{ error: {{
@@ -65,7 +68,7 @@ class Browser(Protocol):
 
 def wrapped(body: str) -> str:
     """`body` as the body of an async function of `args` that never throws."""
-    return _SCRIPT.format(body=body)
+    return _SCRIPT.format(body=body, timeout=TIMEOUT)
 
 
 def unwrapped(result: Any) -> Any:

@@ -10,6 +10,9 @@ from playwright.sync_api import ConsoleMessage, Page, Playwright, Request, sync_
 
 from builder.verify.browser import TIMEOUT, unwrapped, wrapped
 
+ACTION = 60
+"""Seconds for an element to be there and to be clicked."""
+
 
 class PlaywrightBrowser:
     """A page of Playwright as a `Browser`."""
@@ -18,7 +21,8 @@ class PlaywrightBrowser:
         self.driver = page
         self.console: list[str] = []
         self.requests: list[str] = []
-        page.set_default_timeout(TIMEOUT * 1000)
+        page.set_default_timeout(ACTION * 1000)
+        page.set_default_navigation_timeout(TIMEOUT * 1000)
         page.on("console", self._heard)
         # Of the whole context, so that workers' requests count as well.
         page.context.on("request", self._asked)

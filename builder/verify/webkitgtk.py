@@ -27,7 +27,7 @@ class WebKitGTKBrowser:
         self.driver = driver
         self.console: list[str] = []
         self.requests: list[str] = []
-        driver.set_script_timeout(TIMEOUT)
+        driver.set_script_timeout(TIMEOUT + 10)
         driver.set_page_load_timeout(TIMEOUT)
 
     def goto(self, url: str) -> None:

@@ -20,7 +20,11 @@ return {
 };
 """
 
-_CLICK = 'document.querySelector(`[data-testid="${args[0]}"]`).click()'
+_CLICK = """
+const found = document.querySelector(`[data-testid="${args[0]}"]`);
+found?.click();
+return found !== null;
+"""
 
 # A real DataTransfer with real files, as the browser makes it from a drag.
 _DROP = """
@@ -76,8 +80,8 @@ def ready(browser: Browser) -> Any:
 
 
 def click(browser: Browser, testid: str) -> None:
-    """Click an element."""
-    browser.evaluate(_CLICK, testid)
+    """Click an element, as soon as it is there: pages build their controls after their load event."""
+    until(browser, _CLICK, testid)
 
 
 def drop(browser: Browser, files: Sequence[tuple[str, str, bytes]]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime as ort  # type: ignore[import-untyped]
+import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,7 +86,7 @@ class Site:
 
     def read(self, file: Mapping[str, Any]) -> bytes:
         """A file that a manifest names."""
-        return (self.folder / file["path"]).read_bytes()
+        return Path(self.folder, str(file["path"])).read_bytes()
 
     def sample(self, model: str, title: str) -> bytes:
         """A sample of a model, by its title."""

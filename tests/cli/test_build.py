@@ -98,6 +98,7 @@ def test_two_builds_are_the_same_bytes(model_file: Path, tmp_path: Path) -> None
 def test_graphs_of_onnx_build(name: str, tmp_path: Path) -> None:
     (case,) = [case for case in collect_testcases(None) if case.name == name]
     path = tmp_path / f"{name}.onnx"
+    assert case.model is not None
     onnx.save(case.model, path)
     result = run("build", path, "-o", tmp_path / "site")
     assert result.returncode == 0, result.stderr
