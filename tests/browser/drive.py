@@ -80,7 +80,7 @@ def ready(browser: Browser) -> Any:
 
 
 def click(browser: Browser, testid: str) -> None:
-    """Click an element, as soon as it is there: pages build their controls after their load event."""
+    """Click an element as soon as it is there: pages build their controls by script."""
     until(browser, _CLICK, testid)
 
 
