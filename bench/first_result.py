@@ -4,10 +4,10 @@
 
 The stock page is what a tutorial gives: onnxruntime-web's default entry and the fp32 model, on a
 host that compresses nothing, and on one that serves brotli. Both pages show a sample picture and
-its best label. All go through one proxy on the loopback that lets 2.3 MB/s pass in all and holds
-each request back for 40 ms (a browser's own throttle doesn't reach workers). Rounds are interleaved;
-figures are the minima, with medians in parentheses. Ratios count, not seconds: the machine is
-software-rendered and small.
+its best label. All go through one proxy on the loopback that lets 2.3 MB/s
+pass in all and holds each request back for 40 ms (a browser's own throttle doesn't reach workers).
+Rounds are interleaved; figures are the minima, with medians in parentheses. Ratios count, not
+seconds: the machine has two cores and no GPU.
 """
 
 from __future__ import annotations
@@ -173,7 +173,10 @@ def main() -> None:
             stock_site(stock, ours, compressed=compressed)
             sites[name] = (stock, False)
         proxies = {
-            name: (*stack.enter_context(shaped(stack.enter_context(running(create_app(site))))), own)
+            name: (
+                *stack.enter_context(shaped(stack.enter_context(running(create_app(site))))),
+                own,
+            )
             for name, (site, own) in sites.items()
         }
         browser = stack.enter_context(sync_playwright()).chromium.launch(
