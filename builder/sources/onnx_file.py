@@ -79,12 +79,28 @@ def from_proto(proto: onnx.ModelProto, provenance: Provenance, *, shapes: Shapes
 
 
 def _to_ir(proto: onnx.ModelProto) -> ir.Model:
+    _check_tensors(proto.graph)
     try:
         return ir.from_proto(proto)
     except Exception as error:  # onnx_ir raises whatever its parts raise
         raise NotAModelError(
             "graph", f"it can't be understood ({error})", "Run onnx.checker.check_model on it."
         ) from error
+
+
+def _check_tensors(graph: onnx.GraphProto) -> None:
+    """Inputs and outputs must be tensors; maps and their lists `onnx_ir` can't even hold."""
+    for end in (*graph.input, *graph.output):
+        kind = end.type.WhichOneof("value")
+        if kind in (None, "tensor_type"):
+            continue
+        node = next((node for node in graph.node if end.name in node.output), None)
+        raise UnsupportedError(
+            f"value '{end.name}'" if node is None else f"node '{node.name}' ({node.op_type})",
+            f"'{end.name}' is a {str(kind).removesuffix('_type')}, only tensors can be passed "
+            "between the page and the model",
+            support.REMEDIES.get("" if node is None else node.domain, ""),
+        )
 
 
 def _declared_inputs(graph: ir.Graph, shapes: Shapes) -> Signature | None:

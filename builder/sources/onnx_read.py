@@ -118,7 +118,7 @@ def load_external(path: Path, proto: onnx.ModelProto) -> None:
         with file.open("rb") as stream:
             stream.seek(offset)
             tensor.raw_data = stream.read(length)
-        tensor.data_location = onnx.TensorProto.DEFAULT
+        tensor.ClearField("data_location")  # unset, as in a model that was never split
         tensor.ClearField("external_data")
 
 

@@ -29,22 +29,24 @@ OPSET_GPU = 21
 that opset 22 and later define anew (pooling, deconvolution, trigonometry) it has the older
 definition only, and from 25 on convolutions are surrounded by transposes on the CPU (measured)."""
 
-DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
+DOMAINS = ("", "ai.onnx", "com.microsoft")
 """Domains of which the web runtime has operators."""
 
-UNFIT = {
-    "ZipMap": (
-        "it gives a list of dictionaries, which can't be passed to JavaScript",
-        "Convert the classifier again with options={'zipmap': False}.",
-    ),
+REMEDIES = {
+    "ai.onnx.ml": "Convert the estimator to tensor operators, with hummingbird-ml say: the web "
+    "runtime has neither ZipMap nor the classifiers before it.",
+    "com.microsoft.nchwc": "Give the model as it was before onnxruntime optimised it.",
 }
-"""Operators whose result JavaScript can't have: why, and what to do."""
+"""What to do about operators of other domains, where something can be said."""
 
 PLACELESS = {"Constant", "Identity", "Dropout", "Shape", "Size"}
 """Operators that no provider computes: folded or removed when a session is created, or metadata."""
 
 RANDOM = {"RandomNormal", "RandomUniform"}
 """Operators that need no input and yet aren't constant."""
+
+NUMPY = {"float": "float32", "double": "float64"}
+"""Names for people, where ONNX has its own."""
 
 CONVERSIONS = {"Cast", "CastLike"}
 """Operators whose kernels depend on the type of their output too."""
@@ -57,7 +59,7 @@ TABLE = Path(__file__).with_name("operators.txt")
 
 @dataclass(frozen=True)
 class Kernels:
-    """Element types of one version of an operator, by numpy-like names; each is in one of three.
+    """Element types of one version of an operator, by ONNX's names; each is in one of three.
 
     Attributes:
         webgpu: Has a WebGPU kernel, and a WASM one.
@@ -161,15 +163,13 @@ def check(model: ir.Model) -> None:
 def _check_node(model: ir.Model, node: ir.Node) -> None:
     name = node.name or (node.outputs[0].name if node.outputs else "")
     what = f"node '{name}' ({operator(node)})"
-    if node.op_type in UNFIT:
-        raise UnsupportedError(what, *UNFIT[node.op_type])
     if (node.domain, node.op_type, node.overload) in model.functions:
         return
     if node.domain not in DOMAINS:
         raise UnsupportedError(
             what,
             f"the web runtime has no operators of the domain '{node.domain}'",
-            "Export the model with standard operators.",
+            REMEDIES.get(node.domain, "Export the model with standard operators."),
         )
     if node.domain in ("", "ai.onnx") and _since(model, node) is None:
         raise UnsupportedError(
@@ -188,7 +188,8 @@ def _check_node(model: ir.Model, node: ir.Node) -> None:
         if known and all(dtype in found.refused for found in known):
             raise UnsupportedError(
                 what,
-                f"the web runtime has no kernel for it with elements of type {dtype}",
+                f"the web runtime has no kernel for it with elements of type "
+                f"{NUMPY.get(dtype, dtype)}",
                 "Export the model in float32 and with int32 or int64 integers.",
             )
 

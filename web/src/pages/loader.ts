@@ -1,5 +1,5 @@
 /** Loads the model, again after a cancel or with other options, and shows how far it is. */
-import { load, type Manifest, type OnnxModel, type ProgressEvent } from "../runtime/index.ts";
+import { load, type OnnxModel, type ProgressEvent } from "../runtime/index.ts";
 import { byId } from "./dom.ts";
 import type { Options } from "./options.ts";
 import type { Status } from "./status.ts";
@@ -8,14 +8,6 @@ import { TEXT } from "./text.ts";
 /** Models below this size start at once: about five seconds at 50 Mbit/s. */
 const START_AT_ONCE = 30e6;
 
-/** The bytes of the smallest variant: what a visitor downloads at the least. */
-export function smallestSize(manifest: Manifest): number {
-  const sizes = manifest.stages
-    .filter(({ kind }) => kind === "model")
-    .map(({ variants }) => Math.min(...variants.map(({ size }) => size)));
-  return sizes.reduce((total, size) => total + size, 0);
-}
-
 /** Whether to download without being asked: not much, and no wish to save data. */
 export function startsAtOnce(size: number, saveData: boolean): boolean {
   return size < START_AT_ONCE && !saveData;
@@ -23,12 +15,13 @@ export function startsAtOnce(size: number, saveData: boolean): boolean {
 
 export interface LoaderHooks {
   options(): Options;
+  /** About how many bytes these options download. */
+  size(): number;
   loaded(model: OnnxModel): void;
   failed(error: unknown): void;
 }
 
 export class Loader {
-  readonly #size: number;
   readonly #status: Status;
   readonly #hooks: LoaderHooks;
   readonly #start = byId("start", HTMLButtonElement);
@@ -40,12 +33,10 @@ export class Loader {
   /** Runs that wait for a model; they outlive failed and cancelled attempts. */
   #waiting = deferred<OnnxModel>();
 
-  constructor(size: number, status: Status, hooks: LoaderHooks) {
-    this.#size = size;
+  constructor(status: Status, hooks: LoaderHooks) {
     this.#status = status;
     this.#hooks = hooks;
     this.#progress.setAttribute("aria-label", TEXT.load.progress);
-    this.#start.textContent = TEXT.load.button(size);
     this.#start.addEventListener("click", () => void this.start());
     byId("cancel", HTMLButtonElement).addEventListener("click", () => this.#cancel());
   }
@@ -69,7 +60,8 @@ export class Loader {
   }
 
   /** Offer the download and wait for the visitor's word. */
-  offer(message = TEXT.status.waiting(this.#size)): void {
+  offer(message = TEXT.status.waiting(this.#hooks.size())): void {
+    this.#start.textContent = TEXT.load.button(this.#hooks.size());
     this.#start.hidden = false;
     this.#status.set("idle", message);
   }

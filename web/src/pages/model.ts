@@ -6,8 +6,15 @@ import { hideBadge, showBadge, showFallbacks } from "./badge.ts";
 import { startCode } from "./code.ts";
 import { byId, h } from "./dom.ts";
 import { describe, FaultBox } from "./fault.ts";
-import { Loader, smallestSize, startsAtOnce } from "./loader.ts";
-import { type Options, offeredBy, parseOptions, withOption } from "./options.ts";
+import { Loader, startsAtOnce } from "./loader.ts";
+import {
+  downloadSize,
+  type Options,
+  offeredBy,
+  parseOptions,
+  smallestSize,
+  withOption,
+} from "./options.ts";
 import { selfTestTable } from "./self-test.ts";
 import { Status } from "./status.ts";
 import { TEXT } from "./text.ts";
@@ -22,7 +29,6 @@ class ModelPage implements Page {
   readonly #faults = new FaultBox();
   readonly #loader: Loader;
   readonly #notes: string[];
-  readonly #size: number;
   readonly #check = byId("self-test", HTMLButtonElement);
   readonly #checked = byId("self-test-result", HTMLDivElement);
   #options: Options;
@@ -33,13 +39,13 @@ class ModelPage implements Page {
   constructor(manifest: Manifest) {
     this.manifest = manifest;
     this.root = new URL(manifest.root, document.baseURI);
-    this.#size = smallestSize(manifest);
     const offered = offeredBy(manifest);
     const { options, notes } = parseOptions(new URLSearchParams(location.search), offered);
     this.#options = options;
     this.#notes = notes;
-    this.#loader = new Loader(this.#size, this.#status, {
+    this.#loader = new Loader(this.#status, {
       options: () => this.#options,
+      size: () => downloadSize(manifest, this.#options),
       loaded: (model) => this.#loaded(model),
       failed: (error) => this.#fail(error, TEXT.error.load.title, () => this.#restart()),
     });
@@ -56,7 +62,7 @@ class ModelPage implements Page {
   start(): void {
     taskOf(this.manifest.task)(this);
     const connection = (navigator as { connection?: { saveData?: boolean } }).connection;
-    if (startsAtOnce(this.#size, connection?.saveData ?? false)) {
+    if (startsAtOnce(smallestSize(this.manifest), connection?.saveData ?? false)) {
       void this.#loader.start();
     } else {
       this.#loader.offer();
@@ -103,7 +109,7 @@ class ModelPage implements Page {
     signal: AbortSignal,
   ): Promise<RunResult> {
     if (this.#loader.offered) {
-      this.#status.set("idle", TEXT.status.pending(this.#size));
+      this.#status.set("idle", TEXT.status.pending(downloadSize(this.manifest, this.#options)));
     } else if (!this.#loader.current && !this.#loader.busy) {
       // An earlier attempt failed: a new input is a wish to try again.
       void this.#loader.start();
@@ -164,7 +170,12 @@ class ModelPage implements Page {
       this.#options = { ...this.#options, [name]: select.value };
       this.#notes.length = 0;
       history.replaceState(null, "", withOption(new URL(location.href), name, select.value));
-      this.#restart();
+      if (this.#loader.offered) {
+        // A choice isn't yet the word to download.
+        this.#loader.offer();
+      } else {
+        this.#restart();
+      }
     });
   }
 

@@ -1,7 +1,15 @@
 import { describe, expect, it } from "vitest";
 import type { Manifest } from "../runtime/index.ts";
-import { smallestSize, startsAtOnce } from "./loader.ts";
-import { type Offered, offeredBy, parseOptions, withOption } from "./options.ts";
+import { startsAtOnce } from "./loader.ts";
+import {
+  downloadSize,
+  type Offered,
+  type Options,
+  offeredBy,
+  parseOptions,
+  smallestSize,
+  withOption,
+} from "./options.ts";
 
 const OFFERED: Offered = {
   devices: ["webgpu", "wasm"],
@@ -25,6 +33,13 @@ const MANIFEST = {
     },
     { kind: "model", variants: [{ dtype: "fp32", size: 5, devices: ["wasm"] }] },
   ],
+  runtime: {
+    flavours: [
+      { name: "wasm", api: { size: 1000 }, glue: { size: 2000 }, wasm: { size: 10_000 } },
+      { name: "jspi", api: { size: 1000 }, glue: { size: 2000 }, wasm: { size: 20_000 } },
+      { name: "asyncify", api: { size: 1000 }, glue: { size: 2000 }, wasm: { size: 30_000 } },
+    ],
+  },
 } as unknown as Manifest;
 
 describe("offeredBy", () => {
@@ -78,6 +93,17 @@ describe("withOption", () => {
 describe("the first download", () => {
   it("is the smallest variant of every stage of the model", () => {
     expect(smallestSize(MANIFEST)).toBe(8);
+  });
+
+  it.each([
+    // Preparation 100, the model's stages, and the runtime of the device.
+    [{}, 100 + 8 + 13_000],
+    [{ dtype: "fp32" }, 100 + 15 + 13_000],
+    [{ device: "wasm", dtype: "int8" }, 100 + 8 + 13_000],
+    [{ device: "webgpu" }, 100 + 8 + 23_000],
+  ] satisfies [Partial<Options>, number][])("with %j is about %d bytes", (options, bytes) => {
+    const all: Options = { device: "auto", dtype: "auto", threads: "auto", ...options };
+    expect(downloadSize(MANIFEST, all)).toBe(bytes);
   });
 
   it("starts at once below 30 MB, unless data are to be saved", () => {

@@ -68,3 +68,30 @@ export function withOption(address: URL, name: keyof Options, value: string): UR
   }
   return changed;
 }
+
+/** The bytes of the smallest variant of each of the model's own stages. */
+export function smallestSize({ stages }: Manifest): number {
+  return sum(stages.filter(({ kind }) => kind === "model").map(({ variants }) => least(variants)));
+}
+
+/**
+ * About how many bytes a first visit downloads with `options`: every stage and the runtime. What is
+ * left to the runtime's choice counts with its smallest.
+ */
+export function downloadSize({ stages, runtime }: Manifest, options: Options): number {
+  const models = stages.map(({ variants }) => {
+    const asked = variants.filter(({ dtype }) => dtype === options.dtype);
+    return least(asked.length > 0 ? asked : variants);
+  });
+  const flavours = runtime.flavours
+    .filter(
+      ({ name }) => options.device === "auto" || (name === "wasm") === (options.device === "wasm"),
+    )
+    .map(({ api, glue, wasm }) => ({ size: api.size + glue.size + wasm.size }));
+  return sum(models) + least(flavours);
+}
+
+const least = (files: readonly { readonly size: number }[]) =>
+  Math.min(...files.map(({ size }) => size));
+
+const sum = (sizes: readonly number[]) => sizes.reduce((total, size) => total + size, 0);

@@ -15,8 +15,8 @@ export const TEXT = {
   device: (name: string) => DEVICES[name] ?? name,
 
   status: {
-    waiting: (size: number) => `Ready to download the model (${formatBytes(size)}).`,
-    pending: (size: number) => `Download the model (${formatBytes(size)}) to see the result.`,
+    waiting: (size: number) => `Ready to download the model (about ${formatBytes(size)}).`,
+    pending: (size: number) => `Download the model (about ${formatBytes(size)}) to see the result.`,
     starting: "Preparing the model…",
     downloading: "Downloading the model…",
     checking: "Checking the model on this device…",
@@ -29,7 +29,7 @@ export const TEXT = {
     failed: "Something went wrong.",
   },
   load: {
-    button: (size: number) => `Download and start (${formatBytes(size)})`,
+    button: (size: number) => `Download and start (about ${formatBytes(size)})`,
     bytes: (loaded: number, total: number) => `${formatBytes(loaded)} of ${formatBytes(total)}`,
     progress: "Download of the model",
     cancel: "Cancel",
@@ -139,7 +139,7 @@ export const TEXT = {
     run: "Run",
     empty: "Set the inputs and run the model: outputs appear here.",
     columns: ["Minimum", "Maximum", "Mean", "Standard deviation"],
-    first: (count: number) => `First ${formatCount(count)} values`,
+    first: (count: number) => (count === 1 ? "Value" : `First ${formatCount(count)} values`),
     nonFinite: (count: number) => `${formatCount(count)} values are not finite`,
     noValues: "no values",
     downloadNpy: "Download .npy",

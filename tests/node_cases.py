@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 import onnx
@@ -36,13 +37,16 @@ class Case:
 
 
 @cache
-def protos() -> dict[str, tuple[onnx.ModelProto, list[object]]]:
-    """All cases by name, with their first data set's inputs."""
+def protos() -> dict[str, tuple[onnx.ModelProto, list[Any], list[Any]]]:
+    """All cases by name, with the inputs and the outputs of their first data set.
+
+    Once in a process: onnx registers the cases as it collects them, and refuses to do it again.
+    """
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         found = collect_testcases(None)
     return {
-        case.name: (case.model, list(case.data_sets[0][0]))
+        case.name: (case.model, *map(list, case.data_sets[0]))
         for case in found
         if case.data_sets and case.model is not None
     }
@@ -50,9 +54,9 @@ def protos() -> dict[str, tuple[onnx.ModelProto, list[object]]]:
 
 def cases(step: int = 1) -> Iterator[Case]:
     """Every `step`-th case of floats, in the order of names."""
-    names = sorted(name for name, (proto, _) in protos().items() if _has_floats(proto))
+    names = sorted(name for name, (proto, *_) in protos().items() if _has_floats(proto))
     for name in names[::step]:
-        proto, data = protos()[name]
+        proto, data, _ = protos()[name]
         inputs = {
             value.name: np.asarray(array)
             for value, array in zip(proto.graph.input, data, strict=False)
