@@ -46,7 +46,7 @@ def protos() -> dict[str, tuple[onnx.ModelProto, list[Any], list[Any]]]:
         warnings.simplefilter("ignore")
         found = collect_testcases(None)
     return {
-        case.name: (case.model, *map(list, case.data_sets[0]))
+        case.name: (case.model, list(case.data_sets[0][0]), list(case.data_sets[0][1]))
         for case in found
         if case.data_sets and case.model is not None
     }

@@ -20,6 +20,7 @@ from builder.errors import (
 )
 from builder.session import Session
 from builder.sources import onnx_file
+from tests.close import assert_close
 from tests.node_cases import protos
 
 
@@ -161,7 +162,7 @@ def test_external_data_come_in(tmp_path: Path) -> None:
     model = onnx_file.load(large(tmp_path), shapes={})
     x = np.ones((2, 4), np.float32)
     expected = x @ np.arange(1024, dtype=np.float32).reshape(4, 256)
-    np.testing.assert_allclose(Session(model.ir).run({"x": x})["y"], expected)
+    assert_close(Session(model.ir).run({"x": x})["y"], expected)
     assert model.provenance.name == "large.onnx"
 
 
@@ -197,5 +198,5 @@ def test_graphs_of_onnx_give_what_onnx_says(tmp_path: Path, name: str) -> None:
     got = Session(model.ir).run(feeds)
     reference = ort.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, feeds)
     for spec, expected, ours in zip(model.signature.outputs, outputs, reference, strict=True):
-        np.testing.assert_allclose(got[spec.name], expected, rtol=1e-3, atol=1e-5)
-        np.testing.assert_allclose(got[spec.name], ours, rtol=1e-5)
+        assert_close(got[spec.name], expected, rtol=1e-3, atol=1e-5)
+        assert_close(got[spec.name], ours, rtol=1e-5)

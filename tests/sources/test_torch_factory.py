@@ -15,6 +15,7 @@ from builder.errors import SourceError
 from builder.model import Model
 from builder.recipe import ModelRecipe
 from builder.session import Session
+from tests.close import assert_close
 
 CODE = '''
 import os
@@ -117,7 +118,7 @@ def test_a_model_left_in_training_mode_is_exported_in_evaluation_mode(
         with torch.no_grad():
             expected = reference(image).numpy()
         (got,) = Session(model.ir).run({"image": image.numpy()}).values()
-        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+        assert_close(got, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_factory_gets_the_files_that_it_asks_for(folder: Path) -> None:
