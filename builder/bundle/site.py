@@ -27,7 +27,7 @@ IMAGE_MIMES = ("image/png", "image/jpeg", "image/webp")
 
 
 def write_site(root: Path, plan: Plan, bundles: Sequence[Path]) -> list[types.Manifest]:
-    """Fill the empty folder `root`; content first, entry points after, compressed twins last.
+    """Fill the empty folder `root`; content first, entry points after, then compressed twins.
 
     Args:
         root: The site's root.
@@ -46,9 +46,11 @@ def write_site(root: Path, plan: Plan, bundles: Sequence[Path]) -> list[types.Ma
     _copy_assets(root)
     _write_entries(root, plan, manifests)
     profile = hosts.HOSTS[plan.host]
+    if not profile.compresses:
+        compress_tree(root)
+    # After the twins: these are read by the host, not by visitors.
     for name, content in hosts.host_files(profile).items():
         (root / name).write_bytes(content)
-    compress_tree(root)
     sizes = {
         path.relative_to(root).as_posix(): path.stat().st_size
         for path in sorted(root.rglob("*"))

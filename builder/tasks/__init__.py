@@ -6,7 +6,6 @@ how to read a sample file, and what to measure and to check the model on.
 
 from __future__ import annotations
 
-from builder.errors import UsageError
 from builder.tasks import face_detection, file_type, image_classification, tensors
 from builder.tasks.run import Runner, interface, run_stages
 from builder.tasks.task import Stages, Task
@@ -23,17 +22,4 @@ TASKS: dict[str, Task] = {
 """By the name that recipes and manifests use."""
 
 
-def find(name: str) -> Task:
-    """A task by its name.
-
-    Raises:
-        UsageError: There is no such task; the remedy lists those that there are.
-    """
-    if name not in TASKS:
-        raise UsageError(
-            f"task '{name}'", "there is no such task", f"Choose one of {', '.join(TASKS)}."
-        )
-    return TASKS[name]
-
-
-__all__ = ["TASKS", "Runner", "Stages", "Task", "find", "interface", "run_stages"]
+__all__ = ["TASKS", "Runner", "Stages", "Task", "interface", "run_stages"]

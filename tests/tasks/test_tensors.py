@@ -11,7 +11,7 @@ import pytest
 from builder.errors import UsageError
 from builder.model import Model, Provenance, Signature
 from builder.prepost import Draft
-from builder.tasks import TASKS, Stages, Task, find
+from builder.tasks import TASKS, Stages, Task
 
 
 def _model(inputs: int = 2) -> Model:
@@ -94,6 +94,3 @@ def test_wrong_options_are_named(options: dict[str, Any], why: str) -> None:
 def test_the_table_knows_its_tasks() -> None:
     assert list(TASKS) == ["image-classification", "face-detection", "file-type", "tensors"]
     assert all(isinstance(task, Task) and task.name == name for name, task in TASKS.items())
-    assert find("tensors") is TASKS["tensors"]
-    with pytest.raises(UsageError, match="Choose one of image-classification, "):
-        find("poetry")

@@ -131,6 +131,7 @@ export class OnnxModel {
   async #openNext(first?: WorkerClient, cause?: OnnxsiteError): Promise<Info> {
     let client = first;
     let failure = cause;
+    let again = true;
     for (
       let candidate = this.#candidates.shift();
       candidate;
@@ -146,6 +147,14 @@ export class OnnxModel {
         client = undefined;
         if (!(error instanceof OnnxsiteError) || NOT_THE_DEVICE.has(error.code)) throw error;
         failure = error;
+        if (again && candidate.device === "wasm" && error.code === "SessionError") {
+          // Seen in WebKitGTK under load, about once in 200: a sound graph is refused, and taken
+          // by the next worker. There is no device below this one, so a second look is worth it.
+          again = false;
+          this.#candidates.unshift(candidate);
+          this.#say("info", "retry", `The CPU (WASM) is tried once more: ${error.message}`);
+          continue;
+        }
         this.#say(
           "warning",
           "fallback",
@@ -195,7 +204,7 @@ export class OnnxModel {
 
   #say(level: RuntimeEvent["level"], step: string, message: string): void {
     this.#events.push({ level, step, message });
-    console.warn(`onnxsite, ${this.manifest.id}: ${message}`);
+    console[level === "info" ? "info" : "warn"](`onnxsite, ${this.manifest.id}: ${message}`);
   }
 
   #encode(inputs: Record<string, TensorLike>, only?: string): Tensors {
@@ -234,6 +243,7 @@ export function abortable<T>(work: Promise<T>, signal: AbortSignal | undefined):
   if (!signal) return work;
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason);
+    if (signal.aborted) abort(); // no event comes any more
     signal.addEventListener("abort", abort, { once: true });
     work.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
   });

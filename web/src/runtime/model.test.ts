@@ -1,0 +1,144 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Manifest } from "./manifest.gen.ts";
+import { OnnxModel } from "./model.ts";
+import type { Reply, Request } from "./protocol.ts";
+import type { LoadOptions } from "./types.ts";
+
+/** How workers answer, one after the other: null is success. Real ones are tried in browsers. */
+let script: (string | null)[];
+let started: string[];
+let ended: number;
+
+const variant = (dtype: string) => ({
+  dtype,
+  devices: ["webgpu", "wasm"],
+  requires: { features: [], maxBufferSize: 1, maxStorageBufferBindingSize: 1 },
+});
+const MANIFEST = {
+  id: "net",
+  interface: { inputs: [{ name: "x", dtype: "float32", shape: [1] }], outputs: [] },
+  stages: [{ name: "model", kind: "model", variants: [variant("fp32"), variant("int8")] }],
+  runtime: { version: "1.2.3" },
+} as unknown as Manifest;
+
+const PROBE = { adapter: null, reason: "none", jspi: true, cores: 2, crossOriginIsolated: true };
+
+class FakeWorker extends EventTarget {
+  postMessage({ id, verb, args }: Request): void {
+    let fault: string | null | undefined = null;
+    if (verb === "load") {
+      const { device, dtype } = (args as Request<"load">["args"]).candidate;
+      started.push(`${device} ${dtype}`);
+      fault = script.shift();
+    } else if (verb === "run") fault = script.shift();
+    const result = {
+      probe: PROBE,
+      load: { timings: {}, downloaded: 1, total: 1 },
+      run: { outputs: {}, timings: {} },
+      selfTest: [],
+    }[verb];
+    const error = { code: fault ?? "", message: `${fault} happened.`, advice: "", url: undefined };
+    const reply: Reply = fault ? { kind: "error", id, error } : { kind: "result", id, result };
+    queueMicrotask(() => this.dispatchEvent(new MessageEvent("message", { data: reply })));
+  }
+
+  terminate(): void {
+    ended++;
+  }
+}
+
+async function open(faults: (string | null)[], options: LoadOptions = {}): Promise<OnnxModel> {
+  script = faults;
+  const model = new OnnxModel(MANIFEST, "https://host/models/net/manifest.json", options);
+  await model.open();
+  return model;
+}
+
+const said = (model: OnnxModel, level: string) =>
+  model.info.events.filter((event) => event.level === level && event.step !== "device").length;
+
+beforeEach(() => {
+  started = [];
+  ended = 0;
+  vi.stubGlobal("Worker", FakeWorker);
+  vi.stubGlobal("WORKER_NAME", "worker.js");
+  vi.spyOn(console, "warn").mockImplementation(() => {});
+  vi.spyOn(console, "info").mockImplementation(() => {});
+});
+
+afterEach(() => {
+  vi.unstubAllGlobals();
+  vi.restoreAllMocks();
+});
+
+describe("on the CPU", () => {
+  it("tries a refused session once more, in a fresh worker", async () => {
+    const model = await open(["SessionError", null]);
+    expect(started).toEqual(["wasm int8", "wasm int8"]);
+    expect(ended).toBe(1);
+    expect([said(model, "info"), said(model, "warning")]).toEqual([1, 0]);
+  });
+
+  it("goes on to the next variant after that", async () => {
+    const model = await open(["SessionError", "SessionError", null]);
+    expect(started).toEqual(["wasm int8", "wasm int8", "wasm fp32"]);
+    expect(model.info.dtype).toBe("fp32");
+    expect(said(model, "warning")).toBe(1);
+  });
+
+  it("doesn't try again what memory lacked for", async () => {
+    const model = await open(["MemoryError", null]);
+    expect(started).toEqual(["wasm int8", "wasm fp32"]);
+    expect(model.info.dtype).toBe("fp32");
+  });
+
+  it("ends with the last reason when nothing is left", async () => {
+    await expect(open(["MemoryError", "SessionError", "SessionError"])).rejects.toThrow(
+      /No variant.*SessionError happened/,
+    );
+    expect(ended).toBe(3);
+  });
+
+  it.each(["FetchError", "IntegrityError"])("leaves a %s to the caller", async (code) => {
+    await expect(open([code])).rejects.toMatchObject({ code });
+    expect(started).toHaveLength(1);
+  });
+});
+
+describe("a run", () => {
+  const inputs = { x: { data: [1], dims: [1] } };
+
+  it("that fails is run again on the next variant, and says so", async () => {
+    const model = await open([null, "DeviceLostError", null, null]);
+    const changed = vi.fn();
+    model.onChange(changed);
+    const { info } = await model.run(inputs);
+    expect(info.dtype).toBe("fp32");
+    expect(changed).toHaveBeenCalledOnce();
+    expect(said(model, "warning")).toBe(1);
+  });
+
+  it("leaves a wrong input to the caller", async () => {
+    const model = await open([null]);
+    await expect(model.run({ y: inputs.x })).rejects.toThrow("There is no input 'y'.");
+    await expect(model.run({})).rejects.toThrow("Input 'x' is missing.");
+    await expect(model.run(inputs, { stage: "post" })).rejects.toMatchObject({
+      advice: "Stages: model.",
+    });
+  });
+
+  it("stops waiting when it is told to", async () => {
+    const model = await open([null, null]);
+    const control = new AbortController();
+    const running = model.run(inputs, { signal: control.signal });
+    control.abort();
+    await expect(running).rejects.toMatchObject({ name: "AbortError" });
+  });
+
+  it("is refused after disposal, which ends the worker", async () => {
+    const model = await open([null]);
+    await model.dispose();
+    expect(ended).toBe(1);
+    await expect(model.run(inputs)).rejects.toMatchObject({ code: "DisposedError" });
+  });
+});
