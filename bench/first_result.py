@@ -111,7 +111,7 @@ def shaped(target: str) -> Iterator[tuple[str, Shaper]]:
         thread.join()
 
 
-def stock_site(folder: Path, site: Path, *, compressed: bool) -> None:
+def stock_page(folder: Path, site: Path, *, compressed: bool) -> None:
     """Write the stock page: default entry of onnxruntime-web, the fp32 model in one file."""
     import onnx
 
@@ -136,15 +136,15 @@ def stock_site(folder: Path, site: Path, *, compressed: bool) -> None:
         compress_tree(folder)
 
 
-def visit(browser: Browser, url: str, ours: bool, shaper: Shaper) -> list[tuple[float, int]]:
+def visit(browser: Browser, url: str, shaper: Shaper) -> list[tuple[float, int]]:
     """A cold and a warm visit: seconds to the first result, and bytes on the wire, of each."""
     context = browser.new_context()
     figures = []
     for _ in range(2):
         page = context.new_page()
         before, started = shaper.bytes, time.perf_counter()
-        page.goto(f"{url}models/{MODEL}/?device=wasm" if ours else url)
-        if ours:
+        page.goto(url)
+        if MODEL in url:
             page.wait_for_selector("[data-testid=status][data-state=ready]", state="attached")
             page.click("[data-testid=sample-0]")
             page.wait_for_selector("[data-testid=label-row]")
@@ -166,26 +166,20 @@ def main() -> None:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         ours = folder / "ours"
         build([f"zoo:{MODEL}"], ours, flags=plan.Flags(dtypes=["fp32", "int8"]))
-        sites = {"onnxsite, int8, brotli": (ours, True)}
+        pages = {"onnxsite, int8, brotli": f"models/{MODEL}/?device=wasm"}
         for name, compressed in (("stock, plain host", False), ("stock, brotli", True)):
-            stock = folder / name.replace(" ", "-")
+            stock = ours / name.replace(", ", "-").replace(" ", "-")
             stock.mkdir()
-            stock_site(stock, ours, compressed=compressed)
-            sites[name] = (stock, False)
-        proxies = {
-            name: (
-                *stack.enter_context(shaped(stack.enter_context(running(create_app(site))))),
-                own,
-            )
-            for name, (site, own) in sites.items()
-        }
+            stock_page(stock, ours, compressed=compressed)
+            pages[name] = f"{stock.name}/"
+        url, shaper = stack.enter_context(shaped(stack.enter_context(running(create_app(ours)))))
         browser = stack.enter_context(sync_playwright()).chromium.launch(
             executable_path=find("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
-        visits: dict[str, list[list[tuple[float, int]]]] = {name: [] for name in proxies}
+        visits: dict[str, list[list[tuple[float, int]]]] = {name: [] for name in pages}
         for _ in range(rounds):
-            for name, (url, shaper, own) in proxies.items():
-                visits[name].append(visit(browser, url, own, shaper))
+            for name, path in pages.items():
+                visits[name].append(visit(browser, url + path, shaper))
         browser.close()
     print("| page | cold, MB | cold, s | warm, MB | warm, s |\n|---|--:|--:|--:|--:|")
     for name, runs in visits.items():
