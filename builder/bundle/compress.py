@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 
-import brotli  # type: ignore[import-untyped]
+import brotli
 
 from builder.bundle.store import sha256
 from builder.cache import cache_dir

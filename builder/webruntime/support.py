@@ -130,7 +130,7 @@ def check(model: ir.Model) -> None:
     that were never inferred are taken for good.
 
     Raises:
-        UnsupportedError: Names the node or value, why, and what to do.
+        UnsupportedError: Names the node, why, and what to do.
     """
     opset = _opset(model)
     newest = onnx.defs.onnx_opset_version()
@@ -149,15 +149,6 @@ def check(model: ir.Model) -> None:
         )
     for node in _nodes(model):
         _check_node(model, node)
-    for kind, values in (("input", model.graph.inputs), ("output", model.graph.outputs)):
-        for value in values:
-            if isinstance(value.type, (ir.SequenceType, ir.OptionalType)):
-                raise UnsupportedError(
-                    f"{kind} '{value.name}'",
-                    f"it's no tensor but a {type(value.type).__name__.removesuffix('Type')} of "
-                    "such, which can't be passed to JavaScript",
-                    "Give each tensor an input or output of its own.",
-                )
 
 
 def _check_node(model: ir.Model, node: ir.Node) -> None:
