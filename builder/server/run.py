@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import waitress  # type: ignore[import-untyped]
-import waitress.wasyncore  # type: ignore[import-untyped]
+import waitress
+import waitress.wasyncore
 from flask import Flask
 
 from builder.errors import UsageError

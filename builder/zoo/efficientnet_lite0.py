@@ -29,14 +29,12 @@ def factory(weights: Path) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
     import torch
 
     try:
-        from efficientnet_lite_pytorch import (  # type: ignore[import-untyped]
-            EfficientNet,
-        )
+        from efficientnet_lite_pytorch import EfficientNet
     except ModuleNotFoundError as error:
         raise MissingExtraError(
             "EfficientNet-Lite0",
             "the package with its architecture isn't installed",
-            "Install it: pip install efficientnet-lite-pytorch==0.1.0.",
+            "Install it: pip install 'onnxsite[zoo]'.",
         ) from error
     module: torch.nn.Module = EfficientNet.from_name("efficientnet-lite0")
     module.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import brotli  # type: ignore[import-untyped]
+import brotli
 import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse

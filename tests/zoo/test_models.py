@@ -13,7 +13,7 @@ import magika
 import numpy as np
 import pytest
 import torch
-from efficientnet_lite_pytorch import EfficientNet  # type: ignore[import-untyped]
+from efficientnet_lite_pytorch import EfficientNet
 from PIL import Image
 
 from builder.fetch import fetch
