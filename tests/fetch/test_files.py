@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from builder import fetch
 from builder.errors import FetchError
+from builder.fetch import fetch
 from builder.recipe import Pinned
 
 
@@ -28,23 +28,23 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_npm_file_comes_once_and_is_kept(cache: Path) -> None:
-    path = fetch.fetch(NUMBER)
+    path = fetch(NUMBER)
     assert '"is-number"' in path.read_text()
     assert path.is_relative_to(cache)
     for archive in (cache / "packages").rglob("*.tgz"):
         archive.unlink()  # a second download would need it
-    assert fetch.fetch(NUMBER) == path
+    assert fetch(NUMBER) == path
 
 
 def test_a_kept_file_that_was_changed_is_fetched_again(cache: Path) -> None:
-    path = fetch.fetch(NUMBER)
+    path = fetch(NUMBER)
     path.write_text("tampered")
-    assert '"is-number"' in fetch.fetch(NUMBER).read_text()
+    assert '"is-number"' in fetch(NUMBER).read_text()
 
 
 def test_a_pypi_file_comes_from_its_wheel(cache: Path) -> None:
     digest = "4ce39f422ee71467ccac8bed76beb05f8c321c7f0ceda9279ae2dfa3670106b3"
-    path = fetch.fetch(pinned("pypi:six==1.16.0#six.py", digest))
+    path = fetch(pinned("pypi:six==1.16.0#six.py", digest))
     assert '__version__ = "1.16.0"' in path.read_text()
 
 
@@ -61,11 +61,11 @@ def test_a_pypi_file_comes_from_its_wheel(cache: Path) -> None:
 )
 def test_what_is_wrong_is_named(cache: Path, tmp_path: Path, pin: Pinned, said: str) -> None:
     with pytest.raises(FetchError, match=said):
-        fetch.fetch(pin, base=tmp_path)
+        fetch(pin, base=tmp_path)
 
 
 def test_a_local_file_starts_from_the_recipe(tmp_path: Path) -> None:
     (tmp_path / "labels.txt").write_text("cat\ndog\n")
-    assert fetch.fetch(pinned("labels.txt"), base=tmp_path) == tmp_path / "labels.txt"
+    assert fetch(pinned("labels.txt"), base=tmp_path) == tmp_path / "labels.txt"
     with pytest.raises(FetchError, match="pinned is 0000"):
-        fetch.fetch(pinned("labels.txt", "0" * 64), base=tmp_path)
+        fetch(pinned("labels.txt", "0" * 64), base=tmp_path)

