@@ -18,12 +18,15 @@ from builder.plan import Job
 from builder.tools import versions
 
 MANIFEST = "manifest.json"
+REPORT = "report.json"
 PACKAGE = Path(__file__).resolve().parent
 IRRELEVANT = {"cli", "server", "verify", "bench", "_web", "_static"}
 """Parts of the package that no bundle depends on."""
 
 
-def key(job: Job, files: Mapping[str, Path], samples: Sequence[Path]) -> str | None:
+def key(
+    job: Job, files: Mapping[str, Path], samples: Sequence[Path], calibration: Sequence[Path] = ()
+) -> str | None:
     """A digest of all that a bundle is made from, or None where that can't be known.
 
     A factory in the user's own code may import anything, so its bundle is never cached; the
@@ -39,10 +42,10 @@ def key(job: Job, files: Mapping[str, Path], samples: Sequence[Path]) -> str | N
         parts = []
     else:
         parts = _with_external_data(job.base / recipe.source)
-    digest.update(recipe.model_dump_json().encode())
+    digest.update(recipe.model_copy(update={"calibration": None}).model_dump_json().encode())
     digest.update(json.dumps([versions(recipe), platform.python_version()]).encode())
     digest.update(_code().encode())
-    for path in (*parts, *files.values(), *samples):
+    for path in (*parts, *files.values(), *samples, *calibration):
         if not path.is_file():
             return None  # importing it will say what is wrong, better than we can here
         digest.update(path.read_bytes())

@@ -9,21 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import onnx_ir as ir
-
-from builder import bundle_cache, passes, precision, references, sources
+from builder import bundle_cache, passes, references, sources, variants
 from builder.bundle import output, site
-from builder.bundle.bundle import Built, BuiltVariant, write_bundle
+from builder.bundle.bundle import Built, write_bundle
+from builder.bundle.bundle import report as report_of
 from builder.bundle.manifest import dumps
 from builder.bundle.store import Store
-from builder.errors import GateError, OnnxsiteError
-from builder.estimate import peak_activations
+from builder.errors import OnnxsiteError, UsageError
 from builder.fetch import fetch
-from builder.model import Reference, Verdict
 from builder.plan import Job, Plan
-from builder.precision.metrics import snr
-from builder.recipe import VariantName
-from builder.session import Session
 from builder.tasks import TASKS
 from builder.tools import versions
 
@@ -79,7 +73,8 @@ def _bundle(job: Job, scratch: Path, report: Report) -> tuple[Path, bool]:
     report(recipe.id, "fetch files")
     files = {name: fetch(pinned, base=job.base) for name, pinned in recipe.files.items()}
     samples = [fetch(sample.file, base=job.base) for sample in recipe.samples]
-    key = bundle_cache.key(job, files, samples)
+    calibration = _calibration(job)
+    key = bundle_cache.key(job, files, samples, calibration)
     found = bundle_cache.find(key)
     if found is not None:
         report(recipe.id, "unchanged, taken from the cache")
@@ -87,15 +82,36 @@ def _bundle(job: Job, scratch: Path, report: Report) -> tuple[Path, bool]:
     folder, work = scratch / recipe.id, scratch / f"{recipe.id}.work"
     folder.mkdir()
     work.mkdir()
-    built = build_model(job, files, samples, work, report)
+    built = build_model(job, files, samples, calibration, work, report)
     manifest = write_bundle(built, Store(folder))
+    (folder / bundle_cache.REPORT).write_bytes(dumps(report_of(built.variants)))
     (folder / bundle_cache.MANIFEST).write_bytes(dumps(manifest))
     shutil.rmtree(work)
     return bundle_cache.keep(key, folder), False
 
 
+def _calibration(job: Job) -> list[Path]:
+    """The files of the recipe's calibration folder, by name."""
+    if job.recipe.calibration is None:
+        return []
+    folder = job.base / job.recipe.calibration
+    found = sorted(path for path in folder.glob("*") if path.is_file())
+    if not found:
+        raise UsageError(
+            str(folder),
+            "there are no files to calibrate on",
+            "Name a folder of files like samples.",
+        )
+    return found
+
+
 def build_model(
-    job: Job, files: Mapping[str, Path], samples: Sequence[Path], work: Path, report: Report
+    job: Job,
+    files: Mapping[str, Path],
+    samples: Sequence[Path],
+    calibration: Sequence[Path],
+    work: Path,
+    report: Report,
 ) -> Built:
     """Import, normalise, add pre and post, convert and judge one model.
 
@@ -103,6 +119,7 @@ def build_model(
         job: What to build.
         files: The recipe's files by name, fetched.
         samples: The recipe's samples, fetched, in its order.
+        calibration: Files like the samples that conversions are calibrated on.
         work: An empty folder for intermediate files.
         report: Told every step.
 
@@ -117,35 +134,24 @@ def build_model(
     report(recipe.id, "make references")
     stages = task.build(original, recipe.options, files)
     decoded = [stages.decode(path) for path in samples]
-    gate = references.for_gate(original, stages, decoded)
+    calibrating = [stages.decode(path) for path in calibration]
+    gate = references.for_gate(original, stages, decoded, calibrating)
     titles = [sample.title for sample in recipe.samples]
     browser = references.for_browser(original, stages, decoded, titles)
     probes = [references.as_model_reference(original.signature, probe) for probe in browser]
     report(recipe.id, "bring into normal form")
-    model = passes.normalise(original, probes=[reference.inputs for reference in gate[:2]])
-    variants: dict[str, BuiltVariant] = {}
-    dropped: list[tuple[str, str, Verdict | None]] = []
-    for dtype in recipe.dtypes:
-        report(recipe.id, f"convert to {dtype} and measure")
-        outcome = precision.make(
-            model, dtype, gate, metric=task.metric, tolerance=recipe.tolerance.get(dtype)
-        )
-        for event in outcome.events:
-            model.event(event.level, event.step, event.message)
-        if outcome.ir is None or outcome.verdict is None:
-            dropped.append((dtype, outcome.reason, outcome.verdict))
-            model.event("warning", dtype, f"not shipped: {outcome.reason}")
-            continue
-        variants[dtype] = BuiltVariant(
-            ir=outcome.ir,
-            compute=outcome.compute,
-            verdict=outcome.verdict,
-            minimum=_minimum(dtype, outcome.ir, outcome.verdict, probes),
-            activations=peak_activations(outcome.ir, gate[0].inputs),
-        )
-    if not variants:
-        reasons = "; ".join(f"{dtype}: {reason}" for dtype, reason, _ in dropped)
-        raise GateError(f"model '{recipe.id}'", f"no variant is right ({reasons})")
+    model = passes.normalise(
+        original, probes=[reference.inputs for reference in gate.references[:2]]
+    )
+    made = variants.make(
+        model,
+        recipe,
+        gate,
+        probes,
+        metric=recipe.metric or task.metric,
+        post=stages.post,
+        report=lambda step: report(recipe.id, step),
+    )
     return Built(
         recipe=recipe,
         model=model,
@@ -153,18 +159,8 @@ def build_model(
         pre=stages.pre,
         post=stages.post,
         labels=stages.labels,
-        variants=variants,
-        dropped=dropped,
+        variants=made,
         references=browser,
         samples=samples,
         tools=versions(recipe),
     )
-
-
-def _minimum(
-    dtype: VariantName, converted: ir.Model, verdict: Verdict, probes: Sequence[Reference]
-) -> float:
-    """What a browser must reach on the probes, from what the CPU reaches on them."""
-    session = Session(converted)
-    worst = min(snr([probe.outputs], [references.run_model(session, probe)]) for probe in probes)
-    return precision.selftest_minimum(dtype, verdict, worst)

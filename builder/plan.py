@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from builder import zoo
 from builder.bundle.hosts import HOSTS
@@ -43,10 +43,13 @@ class Plan:
 class Flags:
     """What the command line says; `None` and empty mean that it doesn't say."""
 
-    dtypes: Sequence[VariantName] = ()
+    dtypes: Sequence[VariantName] | Literal["auto"] = ()
     task: str | None = None
     host: str | None = None
     title: str | None = None
+    max_error: float | None = None
+    max_size: int | None = None
+    calibration: Path | None = None
 
 
 def make(
@@ -100,7 +103,9 @@ def steps(plan: Plan) -> Iterator[str]:
         yield f"{model.id}: import {model.source} as '{model.title}', task {model.task}"
         for pinned in [*model.files.values(), *(sample.file for sample in model.samples)]:
             yield f"{model.id}: fetch {pinned.ref}"
-        yield f"{model.id}: convert to {', '.join(model.dtypes)}, each held against fp32 on the CPU"
+        chosen = "every type" if model.dtypes == "auto" else ", ".join(model.dtypes)
+        best = ", the best of them shipped" if model.dtypes == "auto" else ""
+        yield f"{model.id}: convert to {chosen}, each held against fp32 on the CPU{best}"
     yield f"write the site '{plan.title}' for {HOSTS[plan.host].title} to {plan.out}"
 
 
@@ -121,7 +126,14 @@ def _expand(model: ModelRecipe) -> ModelRecipe:
 def _overrides(flags: Flags, *, single: bool) -> dict[str, Any]:
     overrides: dict[str, Any] = {}
     if flags.dtypes:
-        overrides["dtypes"] = list(dict.fromkeys(flags.dtypes))
+        auto = flags.dtypes == "auto"
+        overrides["dtypes"] = "auto" if auto else list(dict.fromkeys(flags.dtypes))
+    for key in ("max_error", "max_size"):
+        if (limit := getattr(flags, key)) is not None:
+            overrides[key] = limit
+    if flags.calibration is not None:
+        # Absolute: the flag starts from here, the recipe's own from its folder.
+        overrides["calibration"] = str(flags.calibration.resolve())
     if flags.task:
         overrides["task"] = flags.task
     if flags.title and single:

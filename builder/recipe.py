@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from builder.errors import UsageError
 
-VariantName = Literal["fp32", "fp16", "int8"]
+VariantName = Literal["fp32", "fp16", "int8", "q4", "q4f16"]
+MetricName = Literal["snr", "top1", "cosine", "neighbours", "boxes", "text", "tokens"]
 Shape = list[int | str]
 
 
@@ -57,6 +58,13 @@ class ModelRecipe(_Strict):
         files: Pinned files, fetched before import and handed to a factory by name.
         shapes: Corrected shapes of inputs, by name, where the model's own are false.
         options: What the task wants to know; its keys are documented with the task.
+        dtypes: Variants to ship; "auto" tries all and ships what no other beats in size and error.
+        metric: What variants are judged by, where the task's own isn't wanted.
+        tolerance: What the metric must reach, by variant.
+        max_error: Largest root mean square error of any output, as a share of the output's own.
+        max_size: Largest graph and weights of a variant, in bytes.
+        calibration: A folder of files like the samples, relative to the recipe, that conversions
+            are calibrated on.
     """
 
     id: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9._-]*)?$")
@@ -71,8 +79,12 @@ class ModelRecipe(_Strict):
     shapes: dict[str, Shape] = {}
     options: dict[str, Any] = {}
     samples: list[Sample] = []
-    dtypes: list[VariantName] = ["fp32", "fp16", "int8"]
+    dtypes: Literal["auto"] | list[VariantName] = "auto"
+    metric: MetricName | None = None
     tolerance: dict[VariantName, float] = {}
+    max_error: float | None = Field(default=None, gt=0, lt=1)
+    max_size: int | None = Field(default=None, gt=0)
+    calibration: str | None = None
 
 
 class Recipe(_Strict):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from builder.bundle.bundle import BuiltReference
-from builder.model import Model, Reference, Signature, Tensors, names
-from builder.session import Session
+from builder.model import Array, Model, Reference, Signature, Tensors, names
+from builder.prepost.draft import signature_of
 from builder.tasks import Runner, Stages
 
 SEED = 20
@@ -16,22 +16,62 @@ PROBES = 3
 """How many samples get a small reference of their own, for the self-test in the browser."""
 
 
-def for_gate(model: Model, stages: Stages, decoded: Sequence[Tensors]) -> list[Reference]:
-    """What the accuracy gate measures on: many real inputs, as the model stage sees them.
+@dataclass(frozen=True)
+class BuiltReference:
+    """Interface inputs and every stage's outputs on the CPU in fp32."""
+
+    name: str
+    inputs: Mapping[str, Array]
+    stages: Sequence[tuple[str, Mapping[str, Array]]]
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What the accuracy gate works on.
+
+    Attributes:
+        references: Many real inputs, as the model stage sees them, with the fp32 outputs.
+        values: For each of them, what the stage behind the model takes besides its outputs.
+        calibration: Inputs that ranges and statistics are measured on.
+    """
+
+    references: list[Reference]
+    values: list[Tensors]
+    calibration: list[Reference]
+
+
+def for_gate(
+    model: Model, stages: Stages, decoded: Sequence[Tensors], calibration: Sequence[Tensors] = ()
+) -> Gate:
+    """Run everything that the gate needs.
 
     Args:
         model: The fp32 model as it was imported, before any pass.
         stages: What the task puts around it.
         decoded: The recipe's samples as raw inputs.
+        calibration: Raw inputs that the recipe wants conversions to be calibrated on; where there
+            are none, the references serve for that too.
     """
     runner = Runner(stages.pre, model.ir, stages.post)
-    references = []
+    wanted = names(signature_of(stages.post).inputs) if stages.post is not None else []
+    references, values = [], []
     for index, raw in enumerate(stages.evaluation(decoded, SEED)):
-        results = runner.run(raw)
-        values = {**raw, **results.get("pre", {})}
-        inputs = {name: values[name] for name in names(model.signature.inputs)}
-        references.append(Reference(f"reference {index + 1}", inputs, results["model"]))
-    return references
+        known, outputs = _run(runner, raw)
+        inputs = {name: known[name] for name in names(model.signature.inputs)}
+        references.append(Reference(f"reference {index + 1}", inputs, outputs))
+        values.append({name: known[name] for name in wanted if name in known})
+    calibrating = []
+    for index, raw in enumerate(calibration):
+        known, outputs = _run(runner, raw)
+        inputs = {name: known[name] for name in names(model.signature.inputs)}
+        calibrating.append(Reference(f"calibration {index + 1}", inputs, outputs))
+    return Gate(references, values, calibrating or references)
+
+
+def _run(runner: Runner, raw: Mapping[str, Array]) -> tuple[Tensors, Tensors]:
+    """What there is before the model, defaults included, and the model's outputs."""
+    results = runner.run(raw)
+    return {**runner.defaults(), **raw, **results.get("pre", {})}, results["model"]
 
 
 def for_browser(
@@ -60,11 +100,6 @@ def as_model_reference(signature: Signature, reference: BuiltReference) -> Refer
             values |= produced
     inputs = {name: values[name] for name in names(signature.inputs)}
     return Reference(reference.name, inputs, outputs["model"])
-
-
-def run_model(session: Session, reference: Reference) -> Tensors:
-    """A variant's outputs for a reference."""
-    return session.run(reference.inputs, list(reference.outputs))
 
 
 def _bytes(reference: BuiltReference) -> int:

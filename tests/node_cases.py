@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -18,13 +18,21 @@ from builder.model import Array, Model, Provenance, Reference, Signature
 from builder.session import Session
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
-    """One operator case that has a float somewhere and that the CPU provider can run."""
+    """One operator case that has a float somewhere and that the CPU provider can run.
+
+    Attributes:
+        name: As onnx calls it.
+        proto: The model.
+        inputs: Of its first data set, by name.
+        expected: The right outputs for them, as onnx has them.
+    """
 
     name: str
     proto: onnx.ModelProto
     inputs: dict[str, Array]
+    expected: dict[str, Array]
 
     def model(self) -> Model:
         """A fresh model of it."""
@@ -34,6 +42,22 @@ class Case:
     def reference(self) -> Reference:
         """Its inputs with the fp32 outputs on the CPU."""
         return Reference("case", self.inputs, Session(self.model().ir).run(self.inputs))
+
+    def with_weights(self) -> Case:
+        """The same case as an exporter writes it: all inputs but the first are weights."""
+        proto = onnx.ModelProto.FromString(self.proto.SerializeToString())
+        first, *others = proto.graph.input
+        del proto.graph.input[:]
+        proto.graph.input.append(first)
+        for value in others:
+            if value.name in self.inputs and value.type.HasField("tensor_type"):
+                array = self.inputs[value.name]
+                proto.graph.initializer.append(onnx.numpy_helper.from_array(array, value.name))
+            else:
+                proto.graph.input.append(value)
+        listed = {value.name for value in proto.graph.input}
+        inputs = {name: array for name, array in self.inputs.items() if name in listed}
+        return replace(self, proto=proto, inputs=inputs)
 
 
 @cache
@@ -52,22 +76,36 @@ def protos() -> dict[str, tuple[onnx.ModelProto, list[Any], list[Any]]]:
     }
 
 
+def names() -> list[str]:
+    """Cases of floats, sorted."""
+    return sorted(name for name, (proto, *_) in protos().items() if _has_floats(proto))
+
+
+def case(name: str) -> Case | None:
+    """One case; None if it needs a newer runtime, or types that can't cross into the web one."""
+    proto, data, results = protos()[name]
+    ends = _arrays(proto.graph.input, data), _arrays(proto.graph.output, results)
+    found = Case(name, proto, *ends)
+    try:
+        found.reference()
+    except OnnxsiteError:
+        return None
+    return found
+
+
 def cases(step: int = 1) -> Iterator[Case]:
     """Every `step`-th case of floats, in the order of names."""
-    names = sorted(name for name, (proto, *_) in protos().items() if _has_floats(proto))
-    for name in names[::step]:
-        proto, data, _ = protos()[name]
-        inputs = {
-            value.name: np.asarray(array)
-            for value, array in zip(proto.graph.input, data, strict=False)
-            if isinstance(array, np.ndarray | np.generic)
-        }
-        case = Case(name, proto, inputs)
-        try:
-            case.reference()
-        except OnnxsiteError:
-            continue  # needs a newer runtime, or types that can't cross into the web runtime
-        yield case
+    for name in names()[::step]:
+        if (found := case(name)) is not None:
+            yield found
+
+
+def _arrays(values: Iterable[onnx.ValueInfoProto], data: Sequence[Any]) -> dict[str, Array]:
+    return {
+        value.name: np.asarray(array)
+        for value, array in zip(values, data, strict=False)
+        if isinstance(array, np.ndarray | np.generic)
+    }
 
 
 def _has_floats(proto: onnx.ModelProto) -> bool:

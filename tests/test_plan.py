@@ -26,7 +26,7 @@ def test_flags_override_the_recipe_and_the_recipe_the_defaults() -> None:
     )
     made = plan.make([], Path("out"), recipe=recipe)
     assert (made.title, made.host) == ("Recipe's", "netlify")
-    assert [job.recipe.dtypes for job in made.jobs] == [["fp32"], ["fp32", "fp16", "int8"]]
+    assert [job.recipe.dtypes for job in made.jobs] == [["fp32"], "auto"]
     flags = plan.Flags(dtypes=["int8"], host="vercel", title="Flag's")
     made = plan.make([], Path("out"), recipe=recipe, flags=flags)
     assert (made.title, made.host) == ("Flag's", "vercel")

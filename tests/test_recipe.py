@@ -43,7 +43,7 @@ def test_pyproject_holds_it_under_tool_builder(tmp_path: Path) -> None:
     [
         ("title = ", "isn't valid TOML"),
         ("titel = 'x'", "titel"),
-        ("models = [{ source = 'a.onnx', dtypes = ['int3'] }]", "models.0.dtypes.0"),
+        ("models = [{ source = 'a.onnx', dtypes = ['int3'] }]", "models.0.dtypes.list"),
         ("models = [{ title = 'no source' }]", "models.0.source"),
         ("models = [{ source = 'a', files = { w = { ref = 'w', sha256 = 'beef' } } }]", "sha256"),
     ],

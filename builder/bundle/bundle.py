@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
@@ -13,8 +13,11 @@ from builder.bundle import manifest as write
 from builder.bundle.references import store_reference
 from builder.bundle.store import Store
 from builder.bundle.weights import Stored, store_variants
-from builder.model import Array, Model, Signature, Verdict
+from builder.model import Model, Signature, Verdict
+from builder.precision import FORMS
 from builder.recipe import ModelRecipe
+from builder.references import BuiltReference
+from builder.variants import BuiltVariant, Dropped, Variants
 from builder.webruntime.support import cpu_operators
 
 if TYPE_CHECKING:
@@ -22,31 +25,8 @@ if TYPE_CHECKING:
 
 MODEL_STAGE = "model"
 
-
-@dataclass(frozen=True)
-class BuiltVariant:
-    """A variant that passed its gate.
-
-    Attributes:
-        compute: Element type of the arithmetic: `float32` or `float16`.
-        minimum: Signal-to-noise ratio in dB that a browser must reach on the probe.
-        activations: Bytes of the largest activations that live at once, estimated.
-    """
-
-    ir: ir.Model
-    compute: str
-    verdict: Verdict
-    minimum: float
-    activations: int
-
-
-@dataclass(frozen=True)
-class BuiltReference:
-    """Interface inputs and every stage's outputs on the CPU in fp32."""
-
-    name: str
-    inputs: Mapping[str, Array]
-    stages: Sequence[tuple[str, Mapping[str, Array]]]
+HELPER = replace(FORMS[0], devices=("wasm",))
+"""Stages around the model run unconverted, on WASM."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +39,7 @@ class Built:
     pre: ir.Model | None
     post: ir.Model | None
     labels: Sequence[str]
-    variants: Mapping[str, BuiltVariant]
-    dropped: Sequence[tuple[str, str, Verdict | None]]
+    variants: Variants
     references: Sequence[BuiltReference]
     samples: Sequence[Path]
     tools: Mapping[str, str]
@@ -92,7 +71,7 @@ def write_bundle(built: Built, store: Store) -> dict[str, object]:
         "signature": write.signature(model.signature),
         "interface": write.signature(built.interface),
         "stages": stages,
-        "dropped": [_dropped(*entry) for entry in built.dropped],
+        "dropped": [_dropped(entry) for entry in built.variants.dropped],
         "labels": list(built.labels),
         "samples": _samples(recipe, built.samples, store),
         "references": [
@@ -104,29 +83,30 @@ def write_bundle(built: Built, store: Store) -> dict[str, object]:
 
 
 def _model_stage(built: Built, store: Store) -> types.Stage:
-    stored = store_variants({name: v.ir for name, v in built.variants.items()}, store)
+    shipped = built.variants.shipped
+    stored = store_variants({variant.form.name: variant.ir for variant in shipped}, store)
     return {
         "name": MODEL_STAGE,
         "kind": "model",
         "devices": ["webgpu", "wasm"],
         **_sides(built.model.signature),
-        "variants": [
-            _variant(name, variant, stored[name]) for name, variant in built.variants.items()
-        ],
+        "variants": [_variant(variant, stored[variant.form.name]) for variant in shipped],
     }
 
 
-def _variant(name: str, built: BuiltVariant, stored: Stored) -> types.Variant:
+def _variant(built: BuiltVariant, stored: Stored) -> types.Variant:
+    form = built.form
     weights = sum(blob["size"] for blob in stored.weights)
     return {
-        "dtype": cast("types.VariantName", name),
-        "compute": "float16" if built.compute == "float16" else "float32",
+        "name": form.name,
+        "dtype": form.dtype,
+        "compute": form.compute,
         "graph": stored.graph,
         "weights": stored.weights,
         "size": stored.size,
-        "devices": ["webgpu", "wasm"],
+        "devices": list(form.devices),
         "requires": {
-            "features": ["shader-f16"] if built.compute == "float16" else [],
+            "features": ["shader-f16"] if form.compute == "float16" else [],
             "maxBufferSize": stored.largest_weight,
             "maxStorageBufferBindingSize": stored.largest_weight,
         },
@@ -147,8 +127,7 @@ def _helper_stage(
         return []
     stored = store_variants({"fp32": graph}, store)["fp32"]
     exact = Verdict("snr", 200.0, 200.0, True, "Runs unconverted, in full precision.")
-    variant = _variant("fp32", BuiltVariant(graph, "float32", exact, 40.0, 0), stored)
-    variant["devices"] = ["wasm"]
+    variant = _variant(BuiltVariant(HELPER, graph, exact, 40.0, 0), stored)
     signature = Signature.of(graph.graph)
     described = {spec.name: spec for spec in (*interface.inputs, *interface.outputs)}
     signature = Signature(
@@ -170,11 +149,44 @@ def _sides(signature: Signature) -> types.Signature:
     return write.signature(signature)
 
 
-def _dropped(dtype: str, reason: str, verdict: Verdict | None) -> types.Dropped:
-    entry: types.Dropped = {"dtype": cast("types.VariantName", dtype), "reason": reason}
-    if verdict is not None:
-        entry["verdict"] = write.verdict(verdict)
+def _dropped(dropped: Dropped) -> types.Dropped:
+    entry: types.Dropped = {"dtype": dropped.dtype, "reason": dropped.reason}
+    if dropped.verdict is not None:
+        entry["verdict"] = write.verdict(dropped.verdict)
     return entry
+
+
+def report(variants: Variants) -> dict[str, object]:
+    """What was tried for every form, and why nodes stay in fp32: the content of `report.json`."""
+    return {
+        "variants": [
+            {
+                "name": outcome.form.name,
+                "shipped": any(v.form is outcome.form for v in variants.shipped),
+                "reason": outcome.reason,
+                "steps": [
+                    {
+                        "tried": step.tried,
+                        "size": step.size,
+                        "snr": round(step.verdict.snr, 2),
+                        step.verdict.metric: round(step.verdict.value, 6),
+                        "passed": step.verdict.passed,
+                    }
+                    for step in outcome.steps
+                ],
+                "kept": [
+                    {
+                        "node": kept.name,
+                        "operator": kept.op_type,
+                        "reason": kept.reason,
+                        "measured": kept.detail,
+                    }
+                    for kept in outcome.kept
+                ],
+            }
+            for outcome in variants.outcomes
+        ]
+    }
 
 
 def _samples(recipe: ModelRecipe, paths: Sequence[Path], store: Store) -> list[types.Sample]:

@@ -13,7 +13,7 @@ import jinja2
 from builder.bundle import hosts, manifest
 from builder.bundle.compress import compress_tree
 from builder.bundle.store import FOLDER, Store
-from builder.bundle_cache import MANIFEST
+from builder.bundle_cache import MANIFEST, REPORT
 from builder.plan import Plan
 from builder.recipe import Recipe, dump
 from builder.tasks import TASKS
@@ -44,7 +44,7 @@ def write_site(root: Path, plan: Plan, bundles: Sequence[Path]) -> list[types.Ma
         shutil.copytree(bundle / FOLDER, root / FOLDER, dirs_exist_ok=True)
     manifests = [_complete(bundle, runtime) for bundle in bundles]
     _copy_assets(root)
-    _write_entries(root, plan, manifests)
+    _write_entries(root, plan, manifests, bundles)
     profile = hosts.HOSTS[plan.host]
     if not profile.compresses:
         compress_tree(root)
@@ -72,7 +72,9 @@ def _copy_assets(root: Path) -> None:
         shutil.copyfile(web().root / path, target)
 
 
-def _write_entries(root: Path, plan: Plan, manifests: Sequence[types.Manifest]) -> None:
+def _write_entries(
+    root: Path, plan: Plan, manifests: Sequence[types.Manifest], bundles: Sequence[Path]
+) -> None:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(templates()),
         autoescape=True,
@@ -88,12 +90,13 @@ def _write_entries(root: Path, plan: Plan, manifests: Sequence[types.Manifest]) 
         )
         target.write_text(text, encoding="utf-8")
 
-    for job, entry in zip(plan.jobs, manifests, strict=True):
+    for job, entry, bundle in zip(plan.jobs, manifests, bundles, strict=True):
         folder = root / MODELS / entry["id"]
         folder.mkdir(parents=True)
         public = Recipe(title=plan.title, host=plan.host, models=[_without_paths(job.recipe)])
         (folder / "recipe.toml").write_text(dump(public), encoding="utf-8")
         render("model.html.j2", folder / "index.html", "../../", model=_described(entry))
+        shutil.copyfile(bundle / REPORT, folder / REPORT)
         (folder / MANIFEST).write_bytes(manifest.dumps(entry))
     render("404.html.j2", root / "404.html", "")
     render("gallery.html.j2", root / "index.html", "", models=[_described(m) for m in manifests])
@@ -114,7 +117,8 @@ def _described(entry: types.Manifest) -> Mapping[str, Any]:
 
 
 def _without_paths(recipe: Any) -> Any:
-    """The recipe as it may be published: a local source by its name, not by its place."""
-    if ":" in recipe.source:
-        return recipe
-    return recipe.model_copy(update={"source": Path(recipe.source).name})
+    """The recipe as it may be published: local sources by their names, not by their places."""
+    changes = {} if ":" in recipe.source else {"source": Path(recipe.source).name}
+    if recipe.calibration is not None:
+        changes["calibration"] = Path(recipe.calibration).name
+    return recipe.model_copy(update=changes)

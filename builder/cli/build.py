@@ -2,35 +2,51 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import rich_click as click
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from builder import pipeline, plan, recipe
+from builder.bundle import site
 from builder.bundle.hosts import HOSTS
+from builder.bundle_cache import REPORT
 from builder.cli import console
+from builder.precision import FORMS
 from builder.tasks import TASKS
 
 if TYPE_CHECKING:
     from builder.bundle import _manifest as types
 
 DTYPES = get_args(recipe.VariantName)
-STEPS_PER_MODEL = 6
+AUTO = "auto"
+
+MB = 1_000_000
+"""As hosts and shops count."""
+
+STEPS_PER_MODEL = 4 + len(FORMS)
 """Import, normal form and so on: what the progress bar counts; more or fewer do no harm."""
+
+
+SUMMARISED = ("name", "dtype", "compute", "devices", "size", "verdict")
+"""Keys of a variant that `--json` prints."""
 
 
 def _dtypes(
     _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
-) -> list[str]:
+) -> list[str] | str:
     """Accept `--dtype fp32,int8` as well as a repeated option."""
     names = [name.strip() for value in values for name in value.split(",") if name.strip()]
+    if names == [AUTO]:
+        return AUTO
     for name in names:
         if name not in DTYPES:
-            raise click.BadParameter(f"'{name}' isn't one of {', '.join(DTYPES)}")
+            raise click.BadParameter(f"'{name}' isn't one of {AUTO}, {', '.join(DTYPES)}")
     return names
 
 
@@ -68,8 +84,21 @@ A recipe, for one host: [cyan]python -m builder build --recipe site.toml --host 
     multiple=True,
     callback=_dtypes,
     help=f"Variants to make: {', '.join(DTYPES)}; repeat it or separate by commas. "
-    "One that fails its gate is left out, with its reason.  [default: all]",
+    f"One that fails its gate is left out, with its reason. {AUTO} tries all, and leaves out those "
+    f"that another beats in both size and error.  [default: {AUTO}]",
 )
+@click.option(
+    "--max-error",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Largest error of any output, root mean square, as a share of the output's own: 0.01.",
+)
+@click.option("--max-size", type=click.FloatRange(0, min_open=True), help="Largest variant, in MB.")
+@click.option(
+    "--calibration",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Folder of files like the samples (.npz for tensors) to calibrate conversions on.",
+)
+@click.option("--explain", is_flag=True, help="Say for each node that stays in fp32 why.")
 @click.option("--task", type=click.Choice(list(TASKS)), help="What the model does.")
 @click.option("--host", type=click.Choice(list(HOSTS)), help="Where the site will be hosted.")
 @click.option("--title", help="Title of the site, and of its model if there is one.")
@@ -82,7 +111,11 @@ def build(
     sources: tuple[str, ...],
     output: Path,
     recipe_path: Path | None,
-    dtypes: list[recipe.VariantName],
+    dtypes: list[recipe.VariantName] | Literal["auto"],
+    max_error: float | None,
+    max_size: float | None,
+    calibration: Path | None,
+    explain: bool,
     task: str | None,
     host: str | None,
     title: str | None,
@@ -102,7 +135,15 @@ def build(
         output,
         recipe=recipe.load(recipe_path) if recipe_path else None,
         recipe_base=recipe_path.resolve().parent if recipe_path else None,
-        flags=plan.Flags(dtypes, task, host, title),
+        flags=plan.Flags(
+            dtypes=dtypes,
+            task=task,
+            host=host,
+            title=title,
+            max_error=max_error,
+            max_size=round(max_size * MB) if max_size is not None else None,
+            calibration=calibration,
+        ),
     )
     if dry_run:
         lines = list(plan.steps(what))
@@ -117,6 +158,28 @@ def build(
         console.print_json(_summary(result))
     elif not quiet:
         _show(result, verbose)
+        if explain:
+            for manifest in result.manifests:
+                _explain(result.out, manifest["id"])
+
+
+def _explain(out: Path, model: str) -> None:
+    """A table of the nodes that stay in fp32, and why, for the variants that have them alike."""
+    report = json.loads((out / site.MODELS / model / REPORT).read_text(encoding="utf-8"))
+    tables: dict[str, list[str]] = {}
+    for variant in report["variants"]:
+        if variant["kept"]:
+            tables.setdefault(json.dumps(variant["kept"]), []).append(variant["name"])
+    for kept, names in tables.items():
+        title = f"{model}, {', '.join(names)}"
+        table = Table(title=title, title_justify="left", box=None)
+        for column in ("node", "operator", "stays in fp32 because", "measured"):
+            table.add_column(column)
+        for node in json.loads(kept):
+            table.add_row(*map(escape, node.values()))
+        console.out.print(table)
+    if not tables:
+        console.out.print(f"{model}: no node stays in fp32")
 
 
 def _run(what: plan.Plan, *, silent: bool) -> pipeline.Result:
@@ -152,7 +215,10 @@ def _summary(result: pipeline.Result) -> dict[str, Any]:
                 "task": manifest["task"],
                 "cached": manifest["id"] in result.cached,
                 "variants": [
-                    {key: variant[key] for key in ("dtype", "compute", "size", "verdict")}
+                    {
+                        key: variant[key]
+                        for key in ("name", "dtype", "compute", "devices", "size", "verdict")
+                    }
                     for variant in _variants(manifest)
                 ],
                 "dropped": manifest["dropped"],
@@ -167,7 +233,7 @@ def _show(result: pipeline.Result, verbose: bool) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, justify in (
         ("model", "left"),
-        ("dtype", "left"),
+        ("variant", "left"),
         ("size", "right"),
         ("change", "right"),
         ("error", "right"),
@@ -176,15 +242,15 @@ def _show(result: pipeline.Result, verbose: bool) -> None:
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     for manifest in result.manifests:
         variants = _variants(manifest)
-        full = next((v["size"] for v in variants if v["dtype"] == "fp32"), None)
+        full = next((v["size"] for v in variants if v["name"] == "fp32"), None)
         for variant in variants:
             change = f"{100 * (variant['size'] / full - 1):+.0f} %" if full else ""
             verdict = variant["verdict"]
             table.add_row(
                 manifest["id"],
-                variant["dtype"],
+                variant["name"],
                 console.size(variant["size"]),
-                "" if variant["dtype"] == "fp32" else change,
+                "" if variant["name"] == "fp32" else change,
                 f"{verdict.get('maxAbsError', 0):.2g}",
                 f"[green]pass[/]  {verdict['reason']}",
             )

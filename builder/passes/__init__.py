@@ -14,7 +14,7 @@ from onnx_ir.passes import common
 
 from builder.errors import ConversionError, UnsupportedError
 from builder.model import Array, Model
-from builder.passes.base import Pass
+from builder.passes.base import Telling
 from builder.passes.check import Checker, validate
 from builder.passes.clean import (
     ClearNotes,
@@ -25,12 +25,13 @@ from builder.passes.clean import (
 )
 from builder.passes.dedup import DeduplicateWeights
 from builder.passes.fold import FoldConstants
+from builder.passes.fuse import FuseTransformers
 from builder.passes.lift import LiftConstants, LiftSubgraphWeights
 from builder.passes.naming import NameEverything
 from builder.passes.opset import ClampIR, ClampOpset
 from builder.passes.shapes import InferShapes
 
-STEPS: tuple[Callable[[], ir.passes.InPlacePass], ...] = (
+STEPS: tuple[Callable[[], ir.passes.PassBase], ...] = (
     InlineFunctions,
     ClampIR,  # first: in IR version 3 weights must be listed as inputs
     UnlistWeights,
@@ -43,6 +44,7 @@ STEPS: tuple[Callable[[], ir.passes.InPlacePass], ...] = (
     LiftConstants,
     RemoveIdentities,
     FoldConstants,
+    FuseTransformers,
     DeduplicateWeights,
     RemoveUnused,
     NameEverything,
@@ -89,23 +91,24 @@ def normalise(model: Model, *, probes: Sequence[Mapping[str, Array]] | None = No
     return result
 
 
-def _apply(step: ir.passes.InPlacePass, model: Model, checker: Checker) -> None:
+def _apply(step: ir.passes.PassBase, model: Model, checker: Checker) -> None:
     """Run one pass on a copy, and take the copy over if it is still the same function."""
-    name = step.step if isinstance(step, Pass) else type(step).__name__
+    name = step.step if isinstance(step, Telling) else type(step).__name__
     candidate = model.ir.clone()
     try:
-        modified = step(candidate).modified
+        done = step(candidate)
     except UnsupportedError:
         raise
     except Exception as error:  # a pass that fails on an odd graph costs an optimisation, no more
         cause = error.__cause__ or error
         model.event("warning", name, f"undone: it fails ({type(cause).__name__}: {cause})")
         return
-    fault = checker.fault(candidate) if modified else ""
+    candidate = done.model
+    fault = checker.fault(candidate) if done.modified else ""
     if fault:
         model.event("warning", name, f"undone: {fault}")
         return
-    if isinstance(step, Pass):
+    if isinstance(step, Telling):
         for event in step.events:
             model.event(event.level, event.step, event.message)
     model.ir = candidate

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from builder.model import Event
 
 
-class Pass(ir.passes.InPlacePass):
+class Telling:
     """A pass in onnx_ir's sense (`call(model) -> PassResult`) that can say what it did.
 
     Attributes:
@@ -27,6 +27,10 @@ class Pass(ir.passes.InPlacePass):
     def event(self, level: Literal["info", "warning"], message: str) -> None:
         """Record what happened."""
         self.events.append(Event(level, self.step, message))
+
+
+class Pass(Telling, ir.passes.InPlacePass):
+    """A telling pass that changes the model that it is given."""
 
 
 def nodes_of(model: ir.Model) -> Iterator[ir.Node]:

@@ -18,12 +18,21 @@ from builder.model import Event
 from builder.passes.base import constant, nodes_of
 from builder.passes.clean import RemoveUnused
 from builder.precision import half_ops as ops
-from builder.precision.half_plan import MASK, MOVES, Plan, exempt, is_float, plan
+from builder.precision.half_plan import FOLDED, MASK, MOVES, Plan, exempt, is_float, plan
 from builder.precision.int8 import has_taps
 from builder.precision.ranges import LIMIT, Ranges
 from builder.precision.rounding import to_half
 
 FULL, HALF = ir.DataType.FLOAT, ir.DataType.FLOAT16
+
+LAYERS = frozenset(
+    "Conv ConvTranspose Gemm MatMul Softmax LayerNormalization ReduceMean GlobalAveragePool Pow "
+    "Div Sqrt Exp Sigmoid Tanh Erf Gelu Einsum InstanceNormalization MatMulNBits".split()
+)
+"""Operators whose precision is worth trying: the others add at most one rounding."""
+
+STORED_ELEMENTS = 256
+"""Smaller weights stay in fp32 where that is computed in: a cast costs as much as it saves."""
 
 SHOWN = 3
 """How many node names an event lists."""
@@ -41,14 +50,22 @@ class Kept:
 
 @dataclass(frozen=True)
 class Halved:
-    """The converted graph, the nodes that stay in fp32, and events that sum them up."""
+    """A converted graph.
+
+    Attributes:
+        ir: The graph.
+        layers: Names of nodes that a retreat may keep in fp32.
+        kept: The nodes that stay in fp32.
+        events: What sums them up.
+    """
 
     ir: ir.Model
+    layers: tuple[str, ...]
     kept: tuple[Kept, ...]
     events: tuple[Event, ...]
 
 
-def convert(model: ir.Model, ranges: Ranges) -> Halved:
+def convert(model: ir.Model, ranges: Ranges, wider: frozenset[str] = frozenset()) -> Halved:
     """Convert a copy of an fp32 graph to half where that is right.
 
     The signature stays fp32. Weights of nodes that compute in half are rounded to fp16; nodes that
@@ -56,16 +73,42 @@ def convert(model: ir.Model, ranges: Ranges) -> Halved:
     only a Softmax sees become finite.
 
     Args:
-        model: In normal form; unchanged.
+        model: In normal form, or with weights stored in 8 or 4 bits; unchanged.
         ranges: Of its activations, by `builder.precision.ranges.measure`.
+        wider: Names of nodes that stay in fp32 whatever their ranges are.
     """
     copy = model.clone()
-    decided = plan(copy, ranges)
+    decided = plan(copy, ranges, wider)
+    layers = tuple(n.name or "" for n in decided.half if n.op_type in LAYERS)
     _Rewriter(copy, decided, ranges).run()
-    kept = tuple(
-        Kept(node.name or "", node.op_type, *reason) for node, reason in decided.kept.items()
+    kept = _kept(decided)
+    return Halved(copy, layers, kept, tuple(_events(kept, len(decided.half))))
+
+
+def store(model: ir.Model, ranges: Ranges, wider: frozenset[str] = frozenset()) -> Halved:
+    """The twin of `convert` that computes in fp32, for GPUs without 16-bit floats and for WASM.
+
+    The very weights that `convert` rounds are stored in fp16, in the same bytes, and cast while
+    the session is made. Nodes that stay in fp32 there have their exact weights here too.
+
+    Args:
+        model: In normal form; unchanged.
+        ranges: Of its activations.
+        wider: As for `convert`.
+    """
+    copy = model.clone()
+    decided = plan(copy, ranges, wider)
+    layers = tuple(n.name or "" for n in decided.half if n.op_type in LAYERS)
+    _Rewriter(copy, decided, ranges).store()
+    return Halved(copy, layers, _kept(decided), ())
+
+
+def _kept(decided: Plan) -> tuple[Kept, ...]:
+    return tuple(
+        Kept(node.name or "", node.op_type, *reason)
+        for node, reason in decided.kept.items()
+        if reason[0] != FOLDED
     )
-    return Halved(copy, kept, tuple(_events(kept, len(decided.half))))
 
 
 class _Rewriter:
@@ -98,6 +141,36 @@ class _Rewriter:
                     node.replace_input_with(index, self._as(value, wanted, saturate))
         self._model.graph.sort()
         RemoveUnused()(self._model)
+
+    def store(self) -> None:
+        """Let half nodes read their weights from fp16, and change nothing else."""
+        for node in tuple(nodes_of(self._model)):
+            spared = exempt(node)
+            if node not in self._plan.half or node.op_type in ops.NEUTRAL:
+                continue
+            for index, value in enumerate(node.inputs):
+                tensor = constant(value)
+                if value is None or tensor is None or not is_float(value) or index in spared:
+                    continue
+                if tensor.size < STORED_ELEMENTS:
+                    continue
+                saturate = self._overflows_as_mask(node, value)
+                half = self._as(value, HALF, saturate)
+                node.replace_input_with(index, self._full(half))
+        RemoveUnused()(self._model)
+
+    def _full(self, half: ir.Value) -> ir.Value:
+        """A stored weight in fp32 again: one cast for all its readers."""
+        key = half, FULL, False
+        if key not in self._cast:
+            cast = ir.node("Cast", [half], {"to": int(FULL)}, num_outputs=1)
+            cast.name = f"{half.name}_full_Cast"
+            output = cast.outputs[0]
+            output.name = self._fresh(f"{half.name}_full")
+            output.type, output.shape = ir.TensorType(FULL), half.shape
+            self._model.graph.insert_before(self._model.graph[0], cast)
+            self._cast[key] = output
+        return self._cast[key]
 
     def _retype_outputs(self, node: ir.Node) -> None:
         for value in node.outputs:

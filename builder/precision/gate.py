@@ -1,125 +1,191 @@
-"""Make a variant, prove that it is valid and right, or say why it isn't shipped."""
+"""Make a form of a variant, prove that it is valid and right, repair it, or say why it isn't
+shipped.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
 from builder.errors import ConversionError, UnsupportedError
-from builder.model import Event, Model, Reference, Verdict
+from builder.model import Event, Tensors, Verdict
 from builder.passes.check import validate
-from builder.precision import fp16, int8, ranges
+from builder.precision.forms import Converted, Form
+from builder.precision.fp16 import Kept
 from builder.precision.metrics import METRICS, Metric, Outputs, max_abs_error, snr
+from builder.precision.retreat import Retreat
+from builder.precision.subject import Subject
 from builder.recipe import VariantName
 from builder.session import Session
-
-Compute: TypeAlias = Literal["float32", "float16"]
 
 WORTH = 0.9
 """A variant with fewer bits must be smaller than this share of the fp32 graph, or it saves nothing
 that a visitor would notice."""
 
+Finish = Callable[[int, Outputs], Tensors]
+"""From the index of a reference and the model's outputs, to what a visitor is shown."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a variant must reach.
+
+    Attributes:
+        metric: A key of `METRICS`.
+        tolerance: What the metric must reach; None for the metric's default for the dtype.
+        max_error: Largest root mean square of the error of any output, as a share of the output's
+            own; None for no limit of its own.
+        max_size: Largest graph and weights in bytes; None for no limit.
+        finish: Run on the outputs before a metric of results measures; None for as they are.
+    """
+
+    metric: str
+    tolerance: float | None = None
+    max_error: float | None = None
+    max_size: int | None = None
+    finish: Finish | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One attempt: what was tried, and what came of it."""
+
+    tried: str
+    size: int
+    verdict: Verdict
+
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one variant.
+    """What became of one form.
 
     Attributes:
-        dtype: The variant.
-        compute: Element type of its arithmetic.
-        ir: The graph, or None if the variant is dropped.
-        verdict: What the gate measured; None if it never came to that.
+        form: Which.
+        ir: The graph, or None if it is dropped.
+        verdict: What the gate measured last; None if it never came to that.
         reason: One sentence for people: why it ships or why not.
+        size: Bytes of graph and weights; 0 if there is no graph.
         events: What the conversion changed or left, and why.
+        steps: Every attempt.
+        kept: Nodes that stay in fp32 by measurement.
     """
 
-    dtype: VariantName
-    compute: Compute
+    form: Form
     ir: ir.Model | None
     verdict: Verdict | None
     reason: str
+    size: int = 0
     events: tuple[Event, ...] = ()
+    steps: tuple[Step, ...] = ()
+    kept: tuple[Kept, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Conversion:
-    compute: Compute
-    convert: Callable[[Model, Sequence[Reference]], tuple[ir.Model, tuple[Event, ...]]]
+@dataclass
+class _Trial:
+    """Judges graphs of one form, and remembers how they did."""
+
+    subject: Subject
+    form: Form
+    demand: Demand
+    full: int
+    steps: list[Step] = field(default_factory=list)
+
+    def judge(self, graph: ir.Model, tried: str) -> tuple[Verdict, int]:
+        validate(graph, self.subject.model.signature)
+        content = ir.to_proto(graph).SerializeToString(deterministic=True)
+        session = Session(content)
+        references = self.subject.references
+        verdict = judge(
+            self.form.dtype,
+            [reference.outputs for reference in references],
+            [session.run(reference.inputs) for reference in references],
+            self.demand,
+        )
+        self.steps.append(Step(tried, len(content), verdict))
+        return verdict, len(content)
+
+    def oversize(self, bytes_: int) -> str:
+        """Why a size is no use; "" if it is."""
+        if self.form.dtype != "fp32" and bytes_ > WORTH * self.full:
+            return f"It saves nothing: {100 * bytes_ / self.full:.0f} % of the size of fp32"
+        limit = self.demand.max_size
+        if limit is not None and bytes_ > limit:
+            return f"It has {bytes_ / 1e6:.1f} MB, asked for at most {limit / 1e6:.1f} MB"
+        return ""
 
 
-def _as_is(model: Model, _: Sequence[Reference]) -> tuple[ir.Model, tuple[Event, ...]]:
-    return model.ir, ()
+def make(subject: Subject, form: Form, demand: Demand) -> Outcome | None:
+    """Convert, check, judge and, where the gate fails, repair one form.
 
-
-def _to_fp16(model: Model, references: Sequence[Reference]) -> tuple[ir.Model, tuple[Event, ...]]:
-    halved = fp16.convert(model.ir, ranges.measure(model.ir, references))
-    return halved.ir, halved.events
-
-
-def _to_int8(model: Model, references: Sequence[Reference]) -> tuple[ir.Model, tuple[Event, ...]]:
-    quantized = int8.convert(model.ir, references)
-    return quantized.ir, quantized.events
-
-
-CONVERSIONS: dict[VariantName, _Conversion] = {
-    "fp32": _Conversion("float32", _as_is),
-    "fp16": _Conversion("float16", _to_fp16),
-    "int8": _Conversion("float32", _to_int8),
-}
-"""How each variant is made."""
-
-
-def make(
-    model: Model,
-    dtype: VariantName,
-    references: Sequence[Reference],
-    *,
-    metric: str,
-    tolerance: float | None = None,
-) -> Outcome:
-    """Convert, check and judge one variant. Never ships an invalid or wrong graph, never fails.
-
-    Args:
-        model: In normal form.
-        dtype: The variant to make.
-        references: Inputs with the outputs of the fp32 model on the CPU; at least one.
-        metric: A key of `METRICS`.
-        tolerance: What the metric must reach; None for the metric's default for `dtype`.
+    The repair is a ladder: the error of each layer is measured, and the worst are kept in a wider
+    type until the gate holds or nothing is saved any more. Never ships an invalid or wrong graph,
+    never fails.
 
     Returns:
-        The variant, or the reason why there is none.
+        The graph, or the reason why there is none; None where the form has no point for the model.
     """
-    conversion = CONVERSIONS[dtype]
+    trial = _Trial(subject, form, demand, size(subject.ir))
     events: tuple[Event, ...] = ()
 
     def dropped(reason: str, verdict: Verdict | None = None) -> Outcome:
-        return Outcome(dtype, conversion.compute, None, verdict, reason, events)
+        return Outcome(form, None, verdict, reason, 0, events, tuple(trial.steps))
 
     try:
-        graph, events = conversion.convert(model, references)
-        validate(graph, model.signature)
-        share = size(graph) / size(model.ir)
-        if dtype != "fp32" and share > WORTH:
-            return dropped(f"It saves nothing: {100 * share:.0f} % of the size of fp32")
-        session = Session(graph)
-        results = [session.run(reference.inputs) for reference in references]
+        made = form.convert(subject, frozenset())
+        if made is None:
+            return None
+        events = made.events
+        verdict, weighs = trial.judge(made.ir, "everything that can be")
+        if not verdict.passed and not trial.oversize(weighs):
+            made, verdict, weighs = _repaired(trial, made, verdict, weighs)
+            events = (*made.events, *_told(trial))
     except (ConversionError, UnsupportedError) as error:
         return dropped(f"It can't be converted: {error.why}")
-    verdict = judge(dtype, [ref.outputs for ref in references], results, METRICS[metric], tolerance)
+    if too_large := trial.oversize(weighs):
+        return dropped(too_large, verdict)
     if not verdict.passed:
         return dropped(verdict.reason, verdict)
-    return Outcome(dtype, conversion.compute, graph, verdict, verdict.reason, events)
+    return Outcome(
+        form, made.ir, verdict, verdict.reason, weighs, events, tuple(trial.steps), made.kept
+    )
+
+
+def _repaired(
+    trial: _Trial, made: Converted, verdict: Verdict, weighs: int
+) -> tuple[Converted, Verdict, int]:
+    """The first rung of the ladder that passes, or the last one that still saves something."""
+    retreat, total = Retreat(trial.subject, trial.form, made), len(made.layers)
+    for wider in retreat.rungs():
+        attempt = trial.form.convert(trial.subject, frozenset(wider))
+        if attempt is None:
+            break
+        tried = f"the {len(wider)} most sensitive of {total} layers wider"
+        result, size_now = trial.judge(attempt.ir, tried)
+        if trial.oversize(size_now):
+            break
+        made, verdict, weighs = attempt, result, size_now
+        if verdict.passed:
+            break
+    return made, verdict, weighs
+
+
+def _told(trial: _Trial) -> list[Event]:
+    return [
+        Event(
+            "info",
+            trial.form.name,
+            f"tried {step.tried}: {step.size / 1e6:.1f} MB, {step.verdict.reason}: "
+            f"{'pass' if step.verdict.passed else 'fail'}",
+        )
+        for step in trial.steps
+    ]
 
 
 def judge(
-    dtype: VariantName,
-    expected: Sequence[Outputs],
-    results: Sequence[Outputs],
-    metric: Metric,
-    tolerance: float | None = None,
+    dtype: VariantName, expected: Sequence[Outputs], results: Sequence[Outputs], demand: Demand
 ) -> Verdict:
     """Compare runs of a variant with the references.
 
@@ -127,13 +193,19 @@ def judge(
         dtype: Whose default tolerance and SNR floor apply.
         expected: Outputs of the references.
         results: Outputs of the variant on the same inputs.
-        metric: What is asked for.
-        tolerance: What it must reach; None for the default.
+        demand: What is asked for.
     """
-    asked = metric.tolerance[dtype] if tolerance is None else tolerance
-    value, ratio = metric.measure(expected, results), snr(expected, results)
-    floor = metric.snr_floor[dtype] if metric.name != "snr" else -float("inf")
-    passed = value >= asked and ratio >= floor
+    metric: Metric = METRICS[demand.metric]
+    asked = metric.tolerance[dtype] if demand.tolerance is None else demand.tolerance
+    ratio = snr(expected, results)
+    seen, shown = expected, results
+    if metric.of_results and demand.finish is not None:
+        seen = [demand.finish(index, outputs) for index, outputs in enumerate(expected)]
+        shown = [demand.finish(index, outputs) for index, outputs in enumerate(results)]
+    value = metric.measure(seen, shown)
+    floor = metric.snr_floor[dtype] if metric.name != "snr" else -math.inf
+    if demand.max_error is not None:
+        floor = max(floor, -20 * math.log10(max(demand.max_error, 1e-10)))
     reason = f"{metric.label} {metric.show(value)}, asked for {metric.show(asked)}"
     if value >= asked and ratio < floor:
         reason += f", but outputs agree to {ratio:.1f} dB only, asked for {floor:.0f} dB"
@@ -141,7 +213,7 @@ def judge(
         metric=metric.name,
         value=value,
         tolerance=asked,
-        passed=passed,
+        passed=value >= asked and ratio >= floor,
         reason=reason[0].upper() + reason[1:],
         max_abs_error=max_abs_error(expected, results),
         snr=ratio,
@@ -151,39 +223,3 @@ def judge(
 def size(model: ir.Model) -> int:
     """Bytes of graph and weights together."""
     return int(ir.to_proto(model).ByteSize())
-
-
-FP32_MINIMUM = 50.0
-"""dB. GPUs sum in another order and have exp() and the like to a few ulp: 90 to 120 dB are seen on
-healthy ones, below 50 dB (0.3 %) something is broken, not rounded."""
-
-FP16_CEILING, FP16_ALLOWANCE, FP16_FLOOR = 60.0, 15.0, 20.0
-"""dB. The CPU runs half graphs in fp32 between roundings, so its figure flatters: real half
-arithmetic adds the rounding of sums and is allowed 15 dB less. Figures over 60 dB say no more than
-that the CPU hardly rounded. Below 20 dB (10 %) no answer can be trusted."""
-
-INT8_ALLOWANCE, INT8_FLOOR = 3.0, 10.0
-"""dB. Compute is fp32, so the browser has the CPU's own error, up to chance: 3 dB, a factor 1.4.
-But onnxruntime may turn an int8 product into `MatMulNBits`, which rounds activations as well, on
-one backend and not on another: so the gate's worst reference counts where the probe does better."""
-
-
-def selftest_minimum(dtype: VariantName, verdict: Verdict, probe_snr: float) -> float:
-    """The SNR in dB that a browser must reach on the probe before its answers are shown.
-
-    Args:
-        dtype: The variant.
-        verdict: Of the gate. A variant that a recipe let through below the floors given here isn't
-            asked for more than it has.
-        probe_snr: What the CPU reaches on the probe.
-
-    Returns:
-        fp32: 50. fp16: the probe's, at most 60, less 15, but at least 20. int8: the probe's or the
-        gate's, whichever is worse, at most what fp32 must reach, less 3, but at least 10.
-    """
-    if dtype == "fp32":
-        return FP32_MINIMUM
-    if dtype == "fp16":
-        return max(min(probe_snr, FP16_CEILING) - FP16_ALLOWANCE, min(FP16_FLOOR, verdict.snr))
-    known = min(probe_snr, verdict.snr, FP32_MINIMUM)
-    return max(known - INT8_ALLOWANCE, min(INT8_FLOOR, verdict.snr))

@@ -15,6 +15,9 @@ rounded value gives another index); Range and CumSum (counts above 2048 aren't e
 (large arguments); Round, Sign and Mod (steps); recurrent and random operators, coordinates,
 quantization and signal processing."""
 
+CONTRIB = frozenset(("com.microsoft", name) for name in ("MatMulNBits", "Gelu", "FastGelu"))
+"""onnxruntime's own operators that compute in half."""
+
 MOVERS = frozenset(
     "Concat DepthToSpace Expand Flatten Gather GatherElements GatherND Identity Pad Reshape Slice "
     "SpaceToDepth Split Squeeze Tile Transpose Unsqueeze Where".split()

@@ -31,6 +31,8 @@ MASKED_SCORES = HALF_MAX / 8
 
 
 MOVES = "only move fp32 values"
+FOLDED = "undo the storage of weights while the session is made"
+SENSITIVE = "in half the accuracy gate fails"
 EPSILON = "an epsilon would be lost in half"
 AFTER_EPSILON = "reads what an epsilon was just added to"
 
@@ -50,21 +52,26 @@ class Plan:
     masked: set[ir.Value] = field(default_factory=set)
 
 
-def plan(model: ir.Model, ranges: Ranges) -> Plan:
+def plan(model: ir.Model, ranges: Ranges, wider: frozenset[str] = frozenset()) -> Plan:
     """Decide node by node, in the order of the graph.
 
     Args:
-        model: In normal form: types of values are known, names unique.
+        model: In normal form, or with weights stored in 8 or 4 bits: types of values are known,
+            names unique.
         ranges: Of the fp32 activations.
+        wider: Names of nodes that stay in fp32 whatever their ranges are.
     """
     result = Plan(masked=_masked(model.graph))
     opset = model.opset_imports.get("", 1)
     natively_half: set[ir.Value] = set()
+    folded: set[ir.Value] = set()
     for node in model.graph:
         if not has_floats(node) or node.op_type in ops.NEUTRAL:
             continue
         reason = (
-            _by_kind(node, opset)
+            _by_constancy(node, folded)
+            or _forced(node, wider)
+            or _by_kind(node, opset)
             or _by_weights(node, result.masked)
             or _by_range(node, ranges, result.masked)
             or _by_epsilon(node, result)
@@ -108,7 +115,22 @@ def exempt(node: ir.Node) -> frozenset[int]:
     }
 
 
+def _by_constancy(node: ir.Node, folded: set[ir.Value]) -> tuple[str, str] | None:
+    """What depends on weights only is computed once, exactly, and rounded at its end."""
+    inputs = [value for value in node.inputs if value is not None]
+    if not inputs or not all(constant(v) is not None or v in folded for v in inputs):
+        return None
+    folded.update(node.outputs)
+    return FOLDED, ""
+
+
+def _forced(node: ir.Node, wider: frozenset[str]) -> tuple[str, str] | None:
+    return (SENSITIVE, "") if node.name in wider else None
+
+
 def _by_kind(node: ir.Node, opset: int) -> tuple[str, str] | None:
+    if (node.domain, node.op_type) in ops.CONTRIB:
+        return None
     if node.domain != "":
         return f"operator of {node.domain}", ""
     if _has_subgraph(node):

@@ -1,28 +1,32 @@
-"""Weight-only int8: weights stored in 8 bits for each output channel, computed in fp32.
+"""int8: weights in 8 bits, computed in fp32, or in 8 bits where WASM is faster that way.
 
-Each large weight becomes an int8 tensor, a scale for each output channel, and one
-`DequantizeLinear`; the runtime undoes it while it makes the session. No zero points: the int8 grid
-is symmetric, and WebGPU refuses some of them. Activations and biases aren't quantized, so it works
-on both backends, and one outlier row can't spoil the others (as with per-tensor dynamic int8).
-What rounding shifts on average is corrected in the biases, which stay fp32.
+Products with activations are smoothed, rounded with compensation and stored as uint8
+(`builder.precision.products`). Every other large weight becomes a uint8 tensor and a scale for each
+output channel; the runtime undoes it while it makes the session, but for tables, whose rows are
+looked up in 8 bits. Smaller weights are fp16. What rounding shifts on average is corrected in the
+biases, which stay fp32.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from builder.errors import ConversionError
-from builder.model import Array, Event, Reference
-from builder.passes.base import constant, is_edge
+from builder.model import Event
+from builder.passes.base import constant
 from builder.passes.clean import RemoveUnused
-from builder.precision.correction import CHANNEL, Means, correct, measure_means
+from builder.precision import products
+from builder.precision.activations import CHANNEL, Activations
+from builder.precision.correction import correct
+from builder.precision.products import ZERO
 from builder.precision.rounding import from_int8, to_half, to_int8
+from builder.precision.storage import Step, float_weights, replace, take_over, weight
+from builder.precision.tables import is_lookup, look_up
 
 INT8_ELEMENTS = 30_000
 """Weights from this size on are stored as int8, smaller ones as fp16. EfficientNet-Lite0, measured
@@ -34,8 +38,8 @@ FP16_ELEMENTS = 256
 """Weights below this stay fp32: the extra node costs as much as it saves. So do those of one axis,
 biases and scales: few bytes, and errors in them shift everything."""
 
-OPSET = 13
-"""Per-axis `DequantizeLinear` came with it."""
+OPSET_PRODUCTS = 11
+"""ScatterND came with it, which puts rows kept apart back into a weight."""
 
 HALF_NORMAL, HALF_MAX = 2.0**-14, 65504.0
 """fp16 storage is for weights whose largest magnitude is within its normal numbers."""
@@ -43,73 +47,160 @@ HALF_NORMAL, HALF_MAX = 2.0**-14, 65504.0
 
 @dataclass(frozen=True)
 class Quantized:
-    """The converted graph, and events that sum up what is stored how."""
+    """A converted graph.
+
+    Attributes:
+        ir: The graph.
+        layers: Weights that were rounded, by name: what a retreat may keep wider.
+        multiplied: Whether products are computed in 8 bits.
+        events: How weights are stored, in sentences.
+    """
 
     ir: ir.Model
+    layers: tuple[str, ...]
+    multiplied: bool
     events: tuple[Event, ...]
 
 
-def convert(model: ir.Model, references: Sequence[Reference]) -> Quantized:
+def convert(
+    model: ir.Model,
+    activations: Activations,
+    plan: products.Plan,
+    *,
+    multiply: bool = False,
+    wider: frozenset[str] = frozenset(),
+) -> Quantized:
     """Store the weights of a copy of an fp32 graph in fewer bits.
 
-    A weight is quantized once, whoever reads it. Names of nodes and signature stay.
+    A weight is rounded once, whoever reads it. Names of nodes and signature stay.
 
     Args:
         model: In normal form; unchanged.
-        references: To calibrate biases on; see `builder.precision.correction`.
-
-    Raises:
-        ConversionError: The graph's opset is below 13.
-        UnsupportedError: The graph can't be run.
+        activations: Statistics of it, to correct biases by.
+        plan: How its products are rounded, by `builder.precision.products.plan`.
+        multiply: Whether products are computed in 8 bits, for WASM; else in fp32.
+        wider: Names of weights that are stored in fp16 instead.
     """
-    if model.opset_imports.get("", 0) < OPSET:
-        raise ConversionError(
-            "graph",
-            f"its opset {model.opset_imports.get('')} has no per-channel DequantizeLinear "
-            f"(opset {OPSET} has)",
-            f"Export the model with opset {OPSET} or newer.",
-        )
-    means = measure_means(model, references)
     copy = model.clone()
-    counts: Counter[str] = Counter()
-    for graph in tuple(copy.graphs()):
-        for value in tuple(graph.initializers.values()):
-            tensor = constant(value)
-            if tensor is not None and tensor.dtype == ir.DataType.FLOAT and not is_edge(value):
-                counts[_store(value, tensor.numpy(), graph, means)] += 1
-    parts = ", ".join(f"{count} weights {how}" for how, count in sorted(counts.items()) if how)
+    stored = store(copy, activations, plan, multiply=multiply, wider=wider)
     RemoveUnused()(copy)
-    return Quantized(copy, (Event("info", "int8", f"stored: {parts or 'nothing'}"),))
+    return stored
 
 
-def _store(value: ir.Value, array: npt.NDArray[np.float32], graph: ir.Graph, means: Means) -> str:
+def store(
+    model: ir.Model,
+    activations: Activations,
+    plan: products.Plan,
+    *,
+    multiply: bool,
+    wider: frozenset[str],
+) -> Quantized:
+    """Convert in place; see `convert`."""
+    weights = [(graph, value) for graph in model.graphs() for value in float_weights(graph)]
+    opset = model.opset_imports.get("", 1)
+    layers = _multiply(model, plan, wider, multiply=multiply) if opset >= OPSET_PRODUCTS else []
+    multiplied = len(layers)
+    counts: Counter[str] = Counter()
+    done = set(layers)
+    for graph, value in weights:
+        name = value.name or ""
+        if name in done:
+            continue
+        how = _store(value, graph, activations, narrow=name not in wider)
+        counts[how] += 1
+        if how == INT8:
+            layers.append(name)
+    counts["in 8 bits, smoothed and compensated"] = multiplied
+    model.graph.sort()
+    parts = ", ".join(f"{n} weights {how}" for how, n in sorted(counts.items()) if how and n)
+    events = [event("int8", f"stored: {parts or 'nothing'}")]
+    if multiply and multiplied:
+        events.append(event("int8", f"{multiplied} products computed in 8 bits on WASM"))
+    return Quantized(model, tuple(layers), multiply and multiplied > 0, tuple(events))
+
+
+def event(step: str, message: str) -> Event:
+    """Something that was done, for information."""
+    return Event("info", step, message)
+
+
+INT8 = "in int8 for each output channel"
+
+
+def _multiply(
+    model: ir.Model, plan: products.Plan, wider: frozenset[str], *, multiply: bool
+) -> list[str]:
+    """Rewrite the products of the plan; the names of their weights."""
+    graph = model.graph
+    multiplier = products.Multiplier(graph, model.opset_imports.get("", 1))
+    done = []
+    for product in products.find(graph, 0):
+        name = product.value.name or ""
+        if name not in plan.rounded or name in wider:
+            continue
+        smooth = plan.smoothing[product.activation.name or ""]
+        rounded = plan.rounded[name]
+        if multiply:
+            model.opset_imports["com.microsoft"] = 1
+            multiplier.multiply(product, rounded, smooth)
+        else:
+            products.store(product, rounded, smooth, graph)
+        done.append(name)
+    if multiply and done:
+        products.hasten(graph)
+    return done
+
+
+def _store(value: ir.Value, graph: ir.Graph, activations: Activations, *, narrow: bool) -> str:
     """Replace one weight; how it is stored now, in words."""
+    tensor = constant(value)
+    array = np.asarray(tensor.numpy() if tensor is not None else (), np.float32)
     if array.size < FP16_ELEMENTS or array.ndim < 2:
         return ""
     if not np.isfinite(array).all():
         return "in fp32 (not finite)"
-    axis = _channel_axis(value) if array.size >= INT8_ELEMENTS else None
+    axis = _channel_axis(value) if narrow and array.size >= INT8_ELEMENTS else None
+    name = value.name or ""
     if axis is not None:
         levels, scale = to_int8(array, axis)
         if np.all(scale >= np.finfo(np.float32).tiny):
-            _correct(value, array - from_int8(levels, scale, axis), graph, means)
-            inputs = [_weight(graph, value, "int8", levels), _weight(graph, value, "scale", scale)]
-            node = ir.node("DequantizeLinear", inputs, {"axis": axis}, num_outputs=1)
-            _replace(value, node, graph)
-            return "in int8 for each output channel"
+            _correct(value, array - from_int8(levels, scale, axis), graph, activations)
+            shape = [1] * array.ndim
+            shape[axis] = -1
+            _put(value, levels, scale.reshape(shape), graph)
+            return INT8
     peak = float(np.max(np.abs(array)))
     if not HALF_NORMAL <= peak <= HALF_MAX:
         return "in fp32 (beyond fp16's range)"
     half = to_half(array, taps=has_taps(value))
-    _correct(value, array - half.astype(np.float32), graph, means)
-    node = ir.node(
-        "Cast",
-        [_weight(graph, value, "half", half)],
-        {"to": int(ir.DataType.FLOAT)},
-        num_outputs=1,
-    )
-    _replace(value, node, graph)
+    _correct(value, array - half.astype(np.float32), graph, activations)
+    stored = weight(graph, f"{name}_half", half)
+    replace(value, [("Cast", [stored], {"to": int(ir.DataType.FLOAT)})], graph)
     return "in fp16"
+
+
+def _put(
+    value: ir.Value, levels: npt.NDArray[np.int8], scale: npt.NDArray[np.float32], graph: ir.Graph
+) -> None:
+    """Let the readers of a weight read it from 8 bits; rows that are looked up one by one."""
+    name = value.name or ""
+    unsigned = (levels.astype(np.int16) + ZERO).astype(np.uint8)
+    stored = weight(graph, f"{name}_uint8", unsigned)
+    scales = weight(graph, f"{name}_scale", scale)
+    for node, index in tuple(value.uses()):
+        if is_lookup(node, index) and node.graph is graph:
+            rows = look_up(node, stored, scales, ZERO)
+            take_over(node.outputs[0], rows, graph)
+    if not tuple(value.uses()):
+        del graph.initializers[name]
+        return
+    zero = weight(graph, f"{name}_zero", np.array(ZERO, np.float32))
+    steps: list[Step] = [
+        ("Cast", [stored], {"to": int(ir.DataType.FLOAT)}),
+        ("Sub", [None, zero], {}),
+        ("Mul", [None, scales], {}),
+    ]
+    replace(value, steps, graph)
 
 
 def has_taps(value: ir.Value) -> bool:
@@ -120,32 +211,12 @@ def has_taps(value: ir.Value) -> bool:
     )
 
 
-def _correct(value: ir.Value, lost: npt.NDArray[np.float32], graph: ir.Graph, means: Means) -> None:
+def _correct(
+    value: ir.Value, lost: npt.NDArray[np.float32], graph: ir.Graph, activations: Activations
+) -> None:
     for node, index in tuple(value.uses()):
         if index == 1 and node.op_type in CHANNEL and node.graph is graph and node.domain == "":
-            correct(node, lost, means, graph)
-
-
-def _weight(graph: ir.Graph, value: ir.Value, suffix: str, array: Array) -> ir.Value:
-    name = f"{value.name}_{suffix}"
-    while name in graph.initializers:
-        name += "_"
-    tensor = ir.tensor(array, name=name)
-    weight = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape))
-    weight.const_value = tensor
-    graph.register_initializer(weight)
-    return weight
-
-
-def _replace(value: ir.Value, node: ir.Node, graph: ir.Graph) -> None:
-    """Let the node's output take the weight's name and readers."""
-    name = value.name or ""
-    node.name = f"{name}_{node.op_type}"
-    node.outputs[0].type, node.outputs[0].shape = value.type, value.shape
-    del graph.initializers[name]
-    value.replace_all_uses_with(node.outputs[0])
-    node.outputs[0].name = name
-    graph.insert_before(graph[0], node)
+            correct(node, lost, activations, graph)
 
 
 def _channel_axis(value: ir.Value) -> int | None:

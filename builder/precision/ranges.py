@@ -112,9 +112,9 @@ def measure(model: ir.Model, references: Sequence[Reference]) -> Ranges:
     return ranges
 
 
-def spread(references: Sequence[Reference]) -> list[Reference]:
-    """At most `REFERENCES` of them, evenly spaced."""
-    step = max(1, math.ceil(len(references) / REFERENCES))
+def spread(references: Sequence[Reference], limit: int = REFERENCES) -> list[Reference]:
+    """At most `limit` of them, evenly spaced."""
+    step = max(1, math.ceil(len(references) / limit))
     return list(references[::step])
 
 

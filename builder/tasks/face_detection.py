@@ -127,4 +127,4 @@ def _cut(picture: pictures.Pixels, box: Array) -> pictures.Pixels:
     return np.ascontiguousarray(picture[top : round(y2 + margin), left : round(x2 + margin)])
 
 
-TASK = Task(NAME, "Face detection", "snr", build)
+TASK = Task(NAME, "Face detection", "boxes", build)

@@ -41,20 +41,26 @@ class Runner:
             UsageError: An input is missing.
             UnsupportedError: A stage fails.
         """
-        values: Tensors = {}
+        values = self.defaults()
         for spec in self.interface.inputs:
             if spec.name in inputs:
                 values[spec.name] = np.asarray(inputs[spec.name])
-            elif spec.default is not None:
-                shape = [axis if isinstance(axis, int) else -1 for axis in spec.shape]
-                values[spec.name] = np.array(spec.default, spec.dtype).reshape(shape)
-            else:
+            elif spec.name not in values:
                 raise UsageError(f"input '{spec.name}'", "it is missing and has no default")
         results = {}
         for name, session in self._sessions.items():
             results[name] = session.run(values)
             values |= results[name]
         return results
+
+    def defaults(self) -> Tensors:
+        """Inputs of the interface that have a default."""
+        values: Tensors = {}
+        for spec in self.interface.inputs:
+            if spec.default is not None:
+                shape = [axis if isinstance(axis, int) else -1 for axis in spec.shape]
+                values[spec.name] = np.array(spec.default, spec.dtype).reshape(shape)
+        return values
 
     def results(self, inputs: Mapping[str, Array]) -> Tensors:
         """Run every stage and give the interface's outputs only."""

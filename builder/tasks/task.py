@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import onnx_ir as ir
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from builder.errors import UsageError
 from builder.model import Model, Signature, Tensors, TensorSpec
+from builder.recipe import MetricName
 
 OptionsT = TypeVar("OptionsT", bound="Options")
 
@@ -66,7 +67,7 @@ class Task:
 
     name: str
     title: str
-    metric: Literal["top1", "snr"]
+    metric: MetricName
     build: Callable[[Model, Mapping[str, Any], Mapping[str, Path]], Stages]
 
 

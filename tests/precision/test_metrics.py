@@ -50,12 +50,53 @@ def test_max_abs_error() -> None:
     assert max_abs_error(one([1, 2, np.inf]), one([1, -1, np.inf])) == 3
 
 
+DTYPES = {"fp32", "fp16", "int8", "q4", "q4f16"}
+
+
 def test_every_metric_has_limits_for_every_dtype() -> None:
     for name, metric in METRICS.items():
         assert metric.name == name
-        assert set(metric.tolerance) == set(metric.snr_floor) == {"fp32", "fp16", "int8"}
+        assert set(metric.tolerance) == set(metric.snr_floor) == DTYPES
 
 
 def test_figures_for_people() -> None:
     assert METRICS["snr"].show(41.26) == "41.3 dB"
     assert METRICS["top1"].show(0.965) == "96.5 %"
+    assert METRICS["cosine"].show(0.99951) == "0.9995"
+
+
+def test_cosine_is_that_of_the_worst_row() -> None:
+    reference = one([[1, 0], [0, 2]])
+    assert METRICS["cosine"].measure(reference, one([[3, 0], [0, 1]])) == 1
+    worst = METRICS["cosine"].measure(reference, one([[1, 0], [1, 1]]))
+    assert worst == pytest.approx(np.sqrt(0.5))
+
+
+def test_neighbours_of_embeddings() -> None:
+    points = [[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]]
+    reference = [run for point in points for run in one([point])]
+    moved = [run for point in [[1, 0], [0.9, 0.1], [0, 1], [0.8, 0.2]] for run in one([point])]
+    assert METRICS["neighbours"].measure(reference, reference) == 1
+    # The last point has moved to the first two, and left the third one alone.
+    assert METRICS["neighbours"].measure(reference, moved) < 1
+
+
+def test_overlap_of_boxes() -> None:
+    def boxes(*rows: list[float]) -> list[dict[str, Array]]:
+        return [{"boxes": np.array(rows, F).reshape(-1, 4)}]
+
+    measure = METRICS["boxes"].measure
+    unit = boxes([0, 0, 2, 2])
+    assert measure(unit, boxes([0, 0, 2, 1])) == 0.5
+    assert measure(unit, boxes()) == 0
+    assert measure(boxes(), boxes()) == 1
+    assert measure(unit, boxes([5, 5, 6, 6], [0, 0, 2, 2])) == 0.5  # one too many
+
+
+def test_texts_drop_repetitions() -> None:
+    def steps(text: str) -> list[dict[str, Array]]:
+        return [{"y": np.eye(26, dtype=F)[[ord(letter) - 97 for letter in text]][None]}]
+
+    assert METRICS["text"].measure(steps("aabbbc"), steps("abbccc")) == 1
+    assert METRICS["text"].measure(steps("aabbbc"), steps("abbcdd")) == 0
+    assert METRICS["tokens"].measure(steps("abcd"), steps("abbd")) == 0.75

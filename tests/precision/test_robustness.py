@@ -10,7 +10,7 @@ import pytest
 from builder import passes
 from builder.errors import OnnxsiteError
 from builder.passes.check import validate
-from builder.precision import CONVERSIONS, METRICS, int8, judge
+from builder.precision import FORMS, Demand, Subject, int4, int8, judge
 from builder.session import Session
 from tests.node_cases import Case, cases
 
@@ -27,26 +27,30 @@ def test_node_cases_are_right_or_refused(
 ) -> None:
     monkeypatch.setattr(int8, "INT8_ELEMENTS", 4)
     monkeypatch.setattr(int8, "FP16_ELEMENTS", 2)
+    monkeypatch.setattr(int4, "ELEMENTS", 4)
     right, refused, wrong = 0, [], []
     for case in sample:
         reference = case.reference()
         try:
-            subject = passes.normalise(case.model(), probes=[reference.inputs])
+            model = passes.normalise(case.model(), probes=[reference.inputs])
         except OnnxsiteError as error:
             refused.append((case.name, error.why))
             continue
-        for dtype, conversion in CONVERSIONS.items():
+        subject = Subject(model, [reference])
+        for form in FORMS:
             try:
-                graph, _ = conversion.convert(subject, [reference])
+                made = form.convert(subject, frozenset())
+                if made is None:
+                    continue
             except OnnxsiteError as error:
                 refused.append((case.name, error.why))
                 continue
-            validate(graph, subject.signature)  # what isn't refused must be valid
-            result = Session(graph).run(reference.inputs)
-            verdict = judge(dtype, [reference.outputs], [result], METRICS["snr"])
+            validate(made.ir, model.signature)  # what isn't refused must be valid
+            result = Session(made.ir).run(reference.inputs)
+            verdict = judge(form.dtype, [reference.outputs], [result], Demand("snr"))
             right += verdict.passed
-            wrong += [] if verdict.passed else [(case.name, dtype, verdict.reason)]
+            wrong += [] if verdict.passed else [(case.name, form.name, verdict.reason)]
     assert wrong == []
     assert all(reason for _, reason in refused)
-    assert right > 250
+    assert right > 600
     assert len(refused) < 0.1 * right

@@ -16,10 +16,15 @@ export interface Offered {
 
 /** What the model's own stages can run as. */
 export function offeredBy({ stages }: Manifest): Offered {
-  const variants = stages.filter(({ kind }) => kind === "model").flatMap((stage) => stage.variants);
+  const models = stages.filter(({ kind }) => kind === "model");
+  const variants = models.flatMap((stage) => stage.variants);
   const dtypes = new Map<VariantName, number>();
-  for (const { dtype, size } of variants) {
-    dtypes.set(dtype, (dtypes.get(dtype) ?? 0) + size);
+  for (const dtype of new Set(variants.map((variant) => variant.dtype))) {
+    // Forms of one dtype differ in size by little; the smallest of each stage counts.
+    const forms = models.map((stage) =>
+      stage.variants.filter((variant) => variant.dtype === dtype),
+    );
+    dtypes.set(dtype, sum(forms.filter(({ length }) => length > 0).map(least)));
   }
   const devices = (["webgpu", "wasm"] as const).filter((device) =>
     variants.some((variant) => variant.devices.includes(device)),

@@ -4,11 +4,24 @@ import type { Manifest, Variant, VariantName } from "./manifest.gen.ts";
 import type { LoadOptions, Probe } from "./types.ts";
 
 function variant(dtype: VariantName, features: string[] = [], maxBufferSize = 1): Variant {
+  const compute = features.length > 0 ? "float16" : "float32";
+  const devices = features.length > 0 ? ["webgpu"] : ["webgpu", "wasm"];
   const requires = { features, maxBufferSize, maxStorageBufferBindingSize: 1 };
-  return { dtype, devices: ["webgpu", "wasm"], requires } as unknown as Variant;
+  const name = `${dtype}${features.length > 0 ? "-half" : ""}`;
+  return { name, dtype, compute, devices, requires } as unknown as Variant;
 }
 
-const VARIANTS = [variant("fp32"), variant("fp16", ["shader-f16"]), variant("int8")];
+const MULTIPLIED = { ...variant("int8"), name: "int8-wasm", devices: ["wasm"] } as Variant;
+
+const VARIANTS = [
+  variant("fp32"),
+  variant("fp16"),
+  variant("fp16", ["shader-f16"]),
+  variant("int8"),
+  MULTIPLIED,
+  variant("int8", ["shader-f16"]),
+  variant("q4f16", ["shader-f16"]),
+];
 
 const manifest = (variants = VARIANTS) =>
   ({ stages: [{ kind: "pre" }, { kind: "model", variants }] }) as unknown as Manifest;
@@ -34,34 +47,44 @@ function probe(changes: Partial<Probe> = {}): Probe {
 const chosen = (device: Probe, options: LoadOptions = {}, variants = VARIANTS) => {
   const { candidates, events } = choose(manifest(variants), device, options);
   return {
-    list: candidates.map((c) => `${c.device} ${c.dtype} ${c.flavour} ${c.threads}`),
+    list: candidates.map((c) => `${c.device} ${c.variant} ${c.flavour} ${c.threads}`),
     said: events.map(({ level, message }) => `${level}: ${message}`).join("\n"),
   };
 };
 
 describe("without wishes", () => {
   it.each([
-    ["no GPU", probe(), ["wasm int8 wasm 4", "wasm fp32 wasm 4"]],
+    ["no GPU", probe(), ["wasm int8-wasm wasm 4", "wasm int8 wasm 4", "wasm fp16 wasm 4"]],
     [
       "a GPU with halves",
       probe({ adapter: gpu("shader-f16") }),
-      ["webgpu fp16 jspi 1", "wasm int8 wasm 4", "wasm fp32 wasm 4"],
+      [
+        "webgpu int8-half jspi 1",
+        "webgpu int8 jspi 1",
+        "wasm int8-wasm wasm 4",
+        "wasm int8 wasm 4",
+        "wasm fp16 wasm 4",
+      ],
     ],
     [
       "a GPU without halves",
       probe({ adapter: gpu() }),
-      ["webgpu int8 jspi 1", "wasm int8 wasm 4", "wasm fp32 wasm 4"],
+      ["webgpu int8 jspi 1", "wasm int8-wasm wasm 4", "wasm int8 wasm 4", "wasm fp16 wasm 4"],
     ],
     [
       "no JSPI",
       probe({ adapter: gpu(), jspi: false }),
-      ["webgpu int8 asyncify 1", "wasm int8 wasm 4", "wasm fp32 wasm 4"],
+      ["webgpu int8 asyncify 1", "wasm int8-wasm wasm 4", "wasm int8 wasm 4", "wasm fp16 wasm 4"],
     ],
-    ["two cores", probe({ cores: 2 }), ["wasm int8 wasm 2", "wasm fp32 wasm 2"]],
+    [
+      "two cores",
+      probe({ cores: 2 }),
+      ["wasm int8-wasm wasm 2", "wasm int8 wasm 2", "wasm fp16 wasm 2"],
+    ],
     [
       "no isolation",
       probe({ crossOriginIsolated: false }),
-      ["wasm int8 wasm 1", "wasm fp32 wasm 1"],
+      ["wasm int8-wasm wasm 1", "wasm int8 wasm 1", "wasm fp16 wasm 1"],
     ],
   ])("%s", (_name, device, wanted) => {
     expect(chosen(device).list).toEqual(wanted);
@@ -85,27 +108,34 @@ describe("with wishes", () => {
     const both = probe({ adapter: gpu("shader-f16") });
     expect(chosen(both, { dtype: "fp32" }).list[0]).toBe("webgpu fp32 jspi 1");
     expect(chosen(both, { device: "wasm", dtype: "fp16" }).list[0]).toBe("wasm fp16 wasm 4");
-    expect(chosen(both, { device: "wasm", threads: 1 }).list[0]).toBe("wasm int8 wasm 1");
-    expect(chosen(both, { device: "wasm", threads: 99 }).list[0]).toBe("wasm int8 wasm 8");
+    expect(chosen(both, { device: "wasm", threads: 1 }).list[0]).toBe("wasm int8-wasm wasm 1");
+    expect(chosen(both, { device: "wasm", threads: 99 }).list[0]).toBe("wasm int8-wasm wasm 8");
   });
 
   it("says what the GPU lacks for the dtype asked for", () => {
-    const { list, said } = chosen(probe({ adapter: gpu() }), { dtype: "fp16" });
+    const { list, said } = chosen(probe({ adapter: gpu() }), { dtype: "q4f16" });
     expect(list[0]).toBe("webgpu int8 jspi 1");
-    expect(said).toContain("fp16 can't run on webgpu: the GPU lacks shader-f16");
+    expect(said).toContain("q4f16 can't run on webgpu: the GPU lacks shader-f16");
+  });
+
+  it("computes in fp32 from the same weights where the GPU has no halves", () => {
+    const { list, said } = chosen(probe({ adapter: gpu() }), { dtype: "fp16" });
+    expect(list[0]).toBe("webgpu fp16 jspi 1");
+    expect(said).not.toContain("fp16");
   });
 
   it("says which variants there are", () => {
     expect(chosen(probe(), { dtype: "q4" }).said).toContain(
-      "There is no variant q4; there are: fp32, fp16, int8.",
+      "There is no variant q4; there are: fp32, fp16, int8, q4f16.",
     );
   });
 
   it("still has the CPU behind a GPU that was asked for", () => {
     expect(chosen(probe({ adapter: gpu() }), { device: "webgpu" }).list).toEqual([
       "webgpu int8 jspi 1",
+      "wasm int8-wasm wasm 4",
       "wasm int8 wasm 4",
-      "wasm fp32 wasm 4",
+      "wasm fp16 wasm 4",
     ]);
   });
 });

@@ -13,10 +13,13 @@ const MAX_THREADS = 4;
 
 /** What suits a device, best first: smallest and quickest, since every variant passed its gate. */
 const PREFERENCE: Record<"webgpu-f16" | Device, readonly VariantName[]> = {
-  "webgpu-f16": ["fp16", "q4f16", "int8", "q8", "q4", "uint8", "fp32"],
-  webgpu: ["int8", "q8", "q4", "uint8", "fp32"],
-  wasm: ["int8", "q8", "uint8", "q4", "fp32", "fp16", "q4f16"],
+  "webgpu-f16": ["int8", "fp16", "q8", "q4f16", "q4", "uint8", "fp32"],
+  webgpu: ["int8", "q8", "fp16", "q4", "uint8", "fp32"],
+  wasm: ["int8", "q8", "uint8", "fp16", "q4", "fp32"],
 };
+
+/** How many dtypes are tried on a device. */
+const STEPS: Record<Device, number> = { webgpu: 1, wasm: 2 };
 
 export const modelStage = (manifest: Manifest): Stage => {
   const stage = manifest.stages.find(({ kind }) => kind === "model");
@@ -52,6 +55,10 @@ export function choose(manifest: Manifest, probe: Probe, options: LoadOptions): 
   return { candidates, events };
 }
 
+/** Of one dtype, a form for fewer devices, or for those that compute in halves, is the quicker. */
+const special = ({ compute, devices }: Variant): number =>
+  (compute === "float16" ? 2 : 0) + (devices.length === 1 ? 1 : 0);
+
 type Say = (step: string, message: string) => void;
 
 function onDevice(
@@ -64,30 +71,33 @@ function onDevice(
   const halves = probe.adapter?.features.includes("shader-f16") ?? false;
   const order = PREFERENCE[device === "webgpu" && halves ? "webgpu-f16" : device];
   const { variants } = modelStage(manifest);
-  const fit = variants.filter((variant) => {
-    const obstacle = whyNot(variant, device, probe);
-    const asked = options.dtype === variant.dtype;
-    if (obstacle && asked) say("dtype", `${variant.dtype} can't run on ${device}: ${obstacle}.`);
-    return !obstacle;
-  });
+  const fit = variants.filter((variant) => !whyNot(variant, device, probe));
+  const asked = options.dtype ?? "auto";
+  const unfit = variants.filter(({ dtype }) => dtype === asked);
+  if (asked !== "auto" && unfit.length === 0) {
+    const known = [...new Set(variants.map(({ dtype }) => dtype))].join(", ");
+    say("dtype", `There is no variant ${asked}; there are: ${known}.`);
+  } else if (unfit[0] && !fit.some(({ dtype }) => dtype === asked)) {
+    say("dtype", `${asked} can't run on ${device}: ${whyNot(unfit[0], device, probe)}.`);
+  }
   const rank = ({ dtype }: Variant) => {
-    if (dtype === options.dtype) return -1;
+    if (dtype === asked) return -1;
     const place = order.indexOf(dtype);
     return place < 0 ? order.length : place;
   };
-  const sorted = [...fit].sort((a, b) => rank(a) - rank(b));
-  const asked = options.dtype ?? "auto";
-  if (asked !== "auto" && !variants.some(({ dtype }) => dtype === asked)) {
-    const known = variants.map(({ dtype }) => dtype).join(", ");
-    say("dtype", `There is no variant ${asked}; there are: ${known}.`);
-  }
-  // One step down on the same device, then the next device: every try costs a download.
-  return sorted.slice(0, device === "webgpu" ? 1 : 2).map(({ dtype }) => ({
-    device,
-    dtype,
-    flavour: device === "wasm" ? "wasm" : probe.jspi ? "jspi" : "asyncify",
-    threads: device === "wasm" ? threads(probe, options) : 1,
-  }));
+  const sorted = [...fit].sort((a, b) => rank(a) - rank(b) || special(b) - special(a));
+  // One step down on the same device, then the next device: every dtype tried costs a download.
+  // Forms of one dtype share theirs.
+  const tried = [...new Set(sorted.map(({ dtype }) => dtype))].slice(0, STEPS[device]);
+  return sorted
+    .filter(({ dtype }) => tried.includes(dtype))
+    .map(({ dtype, name }) => ({
+      device,
+      dtype,
+      variant: name,
+      flavour: device === "wasm" ? "wasm" : probe.jspi ? "jspi" : "asyncify",
+      threads: device === "wasm" ? threads(probe, options) : 1,
+    }));
 }
 
 function whyNot(variant: Variant, device: Device, { adapter }: Probe): string {

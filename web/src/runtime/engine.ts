@@ -140,8 +140,8 @@ export class Engine {
   }
 
   #variant(stage: Stage): Variant {
-    const wanted = stage.kind === "model" ? this.#candidate.dtype : "fp32";
-    const variant = stage.variants.find(({ dtype }) => dtype === wanted);
+    const wanted = stage.kind === "model" ? this.#candidate.variant : "fp32";
+    const variant = stage.variants.find(({ name }) => name === wanted);
     if (!variant) throw new SessionError(`Stage '${stage.name}' has no variant ${wanted}.`);
     return variant;
   }

@@ -10,6 +10,7 @@ let started: string[];
 let ended: number;
 
 const variant = (dtype: string) => ({
+  name: dtype,
   dtype,
   devices: ["webgpu", "wasm"],
   requires: { features: [], maxBufferSize: 1, maxStorageBufferBindingSize: 1 },

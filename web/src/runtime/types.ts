@@ -59,6 +59,8 @@ export interface RuntimeEvent {
 export interface Info {
   readonly device: Device;
   readonly dtype: VariantName;
+  /** Name of the variant in the manifest: one of the forms of `dtype`. */
+  readonly variant: string;
   readonly threads: number;
   readonly flavour: FlavourName;
   readonly runtimeVersion: string;
@@ -119,6 +121,8 @@ export interface Probe {
 export interface Candidate {
   readonly device: Device;
   readonly dtype: VariantName;
+  /** Name of the variant in the manifest: one of the forms of `dtype`. */
+  readonly variant: string;
   readonly flavour: FlavourName;
   readonly threads: number;
 }

@@ -1,0 +1,47 @@
+"""Which of the variants that passed are worth shipping: nothing dominated in size and error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from builder.precision.gate import Outcome
+from builder.recipe import VariantName
+
+SMALLER = 0.85
+"""A variant with a larger error must be below this share of another's size to be worth shipping."""
+
+
+def dominated(outcomes: Sequence[Outcome]) -> dict[VariantName, str]:
+    """Variants that another one beats, each with the reason in a sentence.
+
+    A variant is as large as its base form and as wrong as its worst form. fp32 is never dominated:
+    it has no error.
+
+    Args:
+        outcomes: Of all forms, in the order of `builder.precision.forms.FORMS`.
+    """
+    sizes: dict[VariantName, int] = {}
+    errors: dict[VariantName, float] = {}
+    halves: dict[VariantName, bool] = {}
+    for outcome in outcomes:
+        if outcome.ir is None or outcome.verdict is None:
+            continue
+        dtype = outcome.form.dtype
+        sizes.setdefault(dtype, outcome.size)
+        errors[dtype] = max(errors.get(dtype, -1e9), -outcome.verdict.snr)
+        halves[dtype] = halves.get(dtype, False) or outcome.form.compute == "float16"
+    found: dict[VariantName, str] = {}
+    for dtype in sizes:
+        for other in sizes:
+            if other in (dtype, *found) or dtype == "fp32":
+                continue
+            # What computes in half is for other devices than what doesn't.
+            if halves[dtype] and not halves[other]:
+                continue
+            if sizes[other] * SMALLER <= sizes[dtype] and errors[other] < errors[dtype]:
+                found[dtype] = (
+                    f"{other} is better: {sizes[other] / 1e6:.1f} MB at {-errors[other]:.1f} dB, "
+                    f"{dtype} {sizes[dtype] / 1e6:.1f} MB at {-errors[dtype]:.1f} dB"
+                )
+                break
+    return found

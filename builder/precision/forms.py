@@ -1,0 +1,139 @@
+"""The forms that variants are shipped in: what is stored, what is computed in, and where.
+
+Storage and compute are apart: forms of one dtype read the same bytes, so a site holds them once and
+a device downloads one set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import onnx_ir as ir
+
+from builder.model import Event
+from builder.precision import fp16, int4, int8
+from builder.precision.fp16 import Kept
+from builder.precision.subject import Subject
+from builder.recipe import VariantName
+
+Compute: TypeAlias = Literal["float32", "float16"]
+Device: TypeAlias = Literal["webgpu", "wasm"]
+
+GPU: tuple[Device, ...] = ("webgpu",)
+CPU: tuple[Device, ...] = ("wasm",)
+ANY: tuple[Device, ...] = ("webgpu", "wasm")
+
+MULTIPLIED_SHARE = 0.3
+"""Products must be this share of a model's multiplications before computing them in 8 bits is worth
+a form of its own; convolutional nets with a head for classes stay far below."""
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A graph in some form.
+
+    Attributes:
+        ir: The graph.
+        layers: What a retreat may keep wider: names of weights, or of nodes for fp16.
+        kept: Nodes that stay in fp32 by measurement.
+        events: What was done, in sentences.
+    """
+
+    ir: ir.Model
+    layers: tuple[str, ...] = ()
+    kept: tuple[Kept, ...] = ()
+    events: tuple[Event, ...] = ()
+
+
+Convert: TypeAlias = Callable[[Subject, frozenset[str]], Converted | None]
+"""From a subject and the layers to keep wider, to a graph; None where the form has no point."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A row of `FORMS`.
+
+    Attributes:
+        dtype: What is stored.
+        compute: What is computed in.
+        devices: Where it may run.
+        convert: How it is made. Raises ConversionError or UnsupportedError.
+    """
+
+    dtype: VariantName
+    compute: Compute
+    devices: tuple[Device, ...]
+    convert: Convert
+
+    @property
+    def name(self) -> str:
+        """`int8-wasm`: the dtype, and what sets it apart from the form for every device."""
+        if self.dtype == "q4f16" or self.devices == ANY:
+            return self.dtype
+        return f"{self.dtype}-{'half' if self.compute == 'float16' else self.devices[0]}"
+
+
+def _fp32(subject: Subject, _: frozenset[str]) -> Converted:
+    return Converted(subject.ir)
+
+
+def _fp16(subject: Subject, wider: frozenset[str]) -> Converted:
+    stored = fp16.store(subject.ir, subject.ranges, wider)
+    return Converted(stored.ir, stored.layers, stored.kept, stored.events)
+
+
+def _fp16_half(subject: Subject, wider: frozenset[str]) -> Converted:
+    return _halved(subject.ir, subject, wider)
+
+
+def _int8(subject: Subject, wider: frozenset[str]) -> Converted:
+    made = int8.convert(subject.ir, subject.activations, subject.eighths, wider=wider)
+    return Converted(made.ir, made.layers, (), made.events)
+
+
+def _int8_multiplied(subject: Subject, wider: frozenset[str]) -> Converted | None:
+    if subject.product_share < MULTIPLIED_SHARE:
+        return None
+    made = int8.convert(
+        subject.ir, subject.activations, subject.eighths, multiply=True, wider=wider
+    )
+    products = tuple(name for name in made.layers if name in subject.eighths.rounded)
+    return Converted(made.ir, products, (), made.events)
+
+
+def _int8_half(subject: Subject, wider: frozenset[str]) -> Converted:
+    return _halved(_int8(subject, frozenset()).ir, subject, wider)
+
+
+def _q4(subject: Subject, wider: frozenset[str]) -> Converted:
+    made = int4.convert(
+        subject.ir, subject.activations, subject.eighths, subject.quarters, wider=wider
+    )
+    return Converted(made.ir, made.layers, (), made.events)
+
+
+def _q4_half(subject: Subject, wider: frozenset[str]) -> Converted:
+    """The layers to keep wider are those of the storage, as for `q4`: the bytes stay shared."""
+    stored = _q4(subject, wider)
+    halved = _halved(stored.ir, subject, frozenset())
+    return Converted(halved.ir, stored.layers, halved.kept, (*stored.events, *halved.events))
+
+
+def _halved(graph: ir.Model, subject: Subject, wider: frozenset[str]) -> Converted:
+    halved = fp16.convert(graph, subject.ranges, wider)
+    return Converted(halved.ir, halved.layers, halved.kept, halved.events)
+
+
+FORMS: tuple[Form, ...] = (
+    Form("fp32", "float32", ANY, _fp32),
+    Form("fp16", "float32", ANY, _fp16),
+    Form("fp16", "float16", GPU, _fp16_half),
+    Form("int8", "float32", ANY, _int8),
+    Form("int8", "float32", CPU, _int8_multiplied),
+    Form("int8", "float16", GPU, _int8_half),
+    Form("q4", "float32", ANY, _q4),
+    Form("q4f16", "float16", GPU, _q4_half),
+)
+"""Every form. The first of each dtype is its base: where that fails, the others aren't tried."""

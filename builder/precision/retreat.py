@@ -1,0 +1,68 @@
+"""Where the error comes from, by measurement, and what to keep wider in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from builder.errors import UnsupportedError
+from builder.precision.forms import Converted, Form
+from builder.precision.metrics import snr
+from builder.precision.ranges import spread
+from builder.precision.subject import Subject
+from builder.session import Session
+from builder.snr import SNR_CAP
+
+REFERENCES = 3
+"""On which the error of one layer is measured."""
+
+GROUPS = 40
+"""Layers are measured alone, or, where there are more than this, with their neighbours."""
+
+RUNGS = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
+"""Shares of the layers that are kept wider, one attempt each."""
+
+
+class Retreat:
+    """Ranks the layers of one form by the error that each makes alone.
+
+    Args:
+        subject: The model.
+        form: Whose conversion failed its gate.
+        made: What it gave.
+    """
+
+    def __init__(self, subject: Subject, form: Form, made: Converted) -> None:
+        self._subject, self._form, self._layers = subject, form, made.layers
+
+    def rungs(self) -> Iterator[list[str]]:
+        """Sets of layers to keep wider, each larger than the one before."""
+        ranked = self._ranked()
+        taken = 0
+        for share in RUNGS:
+            count = max(1, round(share * len(ranked)))
+            if taken < count <= len(ranked):
+                taken = count
+                yield ranked[:count]
+
+    def _ranked(self) -> list[str]:
+        """Layers by the noise that they add alone, most first; groups are ranked as one."""
+        width = -(-len(self._layers) // GROUPS) or 1
+        groups = [self._layers[at : at + width] for at in range(0, len(self._layers), width)]
+        # Layers that add the same are taken from the front of the graph: their errors travel on.
+        noise = [self._alone(group) for group in groups]
+        order = sorted(range(len(groups)), key=lambda index: noise[index])
+        return [name for index in order for name in groups[index]]
+
+    def _alone(self, group: tuple[str, ...]) -> float:
+        """SNR in dB of the worst output with only these layers narrow."""
+        wider = frozenset(self._layers).difference(group)
+        try:
+            made = self._form.convert(self._subject, wider)
+            if made is None:
+                return SNR_CAP
+            session = Session(made.ir)
+            chosen = spread(self._subject.references, REFERENCES)
+            results = [session.run(reference.inputs) for reference in chosen]
+        except UnsupportedError:
+            return -SNR_CAP
+        return snr([reference.outputs for reference in chosen], results)

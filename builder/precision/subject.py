@@ -1,0 +1,69 @@
+"""A model on its way to fewer bits, and what was measured on it once for all of its variants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import onnx_ir as ir
+
+from builder.model import Model, Reference
+from builder.precision import activations, int4, int8, products, ranges
+from builder.precision.activations import Activations
+from builder.precision.blocks import Blocks
+
+
+class Subject:
+    """A model with its references; every measurement is made when it is first asked for.
+
+    Args:
+        model: In normal form; never changed.
+        references: What variants are judged on; at least one.
+        calibration: What ranges and statistics are measured on; the references unless given.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        references: Sequence[Reference],
+        calibration: Sequence[Reference] | None = None,
+    ) -> None:
+        self.model = model
+        self.references = tuple(references)
+        self.calibration = tuple(calibration or references)
+
+    @property
+    def ir(self) -> ir.Model:
+        """The graph."""
+        return self.model.ir
+
+    @cached_property
+    def ranges(self) -> ranges.Ranges:
+        """Of activations and of sums inside nodes; see `builder.precision.ranges`."""
+        return ranges.measure(self.ir, self.calibration)
+
+    @cached_property
+    def activations(self) -> Activations:
+        """Statistics of what meets weights; see `builder.precision.activations`."""
+        return activations.measure(self.ir, self.calibration)
+
+    @cached_property
+    def eighths(self) -> products.Plan:
+        """How products are rounded to 8 bits."""
+        return products.plan(self.ir.graph, self.activations, int8.INT8_ELEMENTS)
+
+    @cached_property
+    def quarters(self) -> dict[str, Blocks]:
+        """How weights are rounded to 4 bits, by name."""
+        return int4.plan(self.ir.graph, self.activations)
+
+    @cached_property
+    def product_share(self) -> float:
+        """Share of the multiplications with weights that `eighths` covers, 0 to 1."""
+        covered = total = 0
+        for node, operations in activations.operations(self.ir, self.activations):
+            total += operations
+            weight = node.inputs[1]
+            if weight is not None and weight.name in self.eighths.rounded:
+                covered += operations
+        return covered / total if total else 0.0

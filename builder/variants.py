@@ -1,0 +1,165 @@
+"""All variants of one model: every form that was asked for, judged, and the ones worth shipping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from builder import precision
+from builder.errors import GateError
+from builder.estimate import peak_activations
+from builder.model import Model, Reference, Tensors, Verdict
+from builder.precision.gate import Finish
+from builder.precision.metrics import Outputs, snr
+from builder.recipe import ModelRecipe, VariantName
+from builder.references import Gate
+from builder.session import Session
+
+Report = Callable[[str], None]
+"""Called with what is being done."""
+
+
+@dataclass(frozen=True)
+class BuiltVariant:
+    """A form that passed its gate.
+
+    Attributes:
+        form: What is stored, what is computed in, and where.
+        minimum: Signal-to-noise ratio in dB that a browser must reach on the probe.
+        activations: Bytes of the largest activations that live at once, estimated.
+    """
+
+    form: precision.Form
+    ir: ir.Model
+    verdict: Verdict
+    minimum: float
+    activations: int
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A dtype that isn't shipped, and why."""
+
+    dtype: VariantName
+    reason: str
+    verdict: Verdict | None
+
+
+@dataclass(frozen=True)
+class Variants:
+    """What became of everything that was asked for.
+
+    Attributes:
+        shipped: In the order of `builder.precision.forms.FORMS`.
+        dropped: One for each dtype of which no form is shipped.
+        outcomes: Of every form that was tried.
+    """
+
+    shipped: tuple[BuiltVariant, ...]
+    dropped: tuple[Dropped, ...]
+    outcomes: tuple[precision.Outcome, ...]
+
+
+def make(
+    model: Model,
+    recipe: ModelRecipe,
+    gate: Gate,
+    probes: Sequence[Reference],
+    *,
+    metric: str,
+    post: ir.Model | None,
+    report: Report,
+) -> Variants:
+    """Convert and judge every form of the dtypes that a recipe asks for.
+
+    Args:
+        model: In normal form; events are added to it.
+        recipe: dtypes, tolerances, limits.
+        gate: What to judge and to calibrate on.
+        probes: What browsers check themselves on.
+        metric: A key of `builder.precision.METRICS`.
+        post: The stage behind the model, for metrics of results.
+        report: Told every step.
+
+    Raises:
+        GateError: Nothing is left to ship.
+    """
+    subject = precision.Subject(model, gate.references, gate.calibration)
+    finish = _finish(post, gate.values) if post is not None else None
+    outcomes: list[precision.Outcome] = []
+    for form in precision.FORMS:
+        if recipe.dtypes != "auto" and form.dtype not in recipe.dtypes:
+            continue
+        if any(o.form.dtype == form.dtype and o.ir is None for o in outcomes):
+            continue  # its base failed
+        report(f"convert to {form.name} and measure")
+        demand = precision.Demand(
+            metric, recipe.tolerance.get(form.dtype), recipe.max_error, recipe.max_size, finish
+        )
+        outcome = precision.make(subject, form, demand)
+        if outcome is not None:
+            outcomes.append(outcome)
+            _tell(model, outcome)
+    beaten = precision.dominated(outcomes) if recipe.dtypes == "auto" else {}
+    dropped = _dropped(outcomes, beaten)
+    for entry in dropped:
+        said = f"not shipped: {entry.reason}"
+        model.event("info" if entry.dtype in beaten else "warning", entry.dtype, said)
+    left_out = {entry.dtype for entry in dropped}
+    shipped = tuple(
+        _built(outcome.form, outcome.ir, outcome.verdict, gate.references[0], probes)
+        for outcome in outcomes
+        if outcome.ir is not None and outcome.verdict and outcome.form.dtype not in left_out
+    )
+    if not shipped:
+        reasons = "; ".join(f"{entry.dtype}: {entry.reason}" for entry in dropped)
+        raise GateError(f"model '{recipe.id}'", f"no variant is right ({reasons})")
+    return Variants(shipped, dropped, tuple(outcomes))
+
+
+def _tell(model: Model, outcome: precision.Outcome) -> None:
+    for event in outcome.events:
+        model.event(event.level, event.step, event.message)
+    base = next(form for form in precision.FORMS if form.dtype == outcome.form.dtype)
+    if outcome.ir is None and outcome.form is not base:
+        model.event("info", outcome.form.name, f"not shipped: {outcome.reason}")
+
+
+def _dropped(
+    outcomes: Sequence[precision.Outcome], beaten: Mapping[VariantName, str]
+) -> tuple[Dropped, ...]:
+    """The first form of a dtype speaks for it."""
+    found: dict[VariantName, Dropped] = {}
+    passed = {outcome.form.dtype for outcome in outcomes if outcome.ir is not None}
+    for outcome in outcomes:
+        dtype = outcome.form.dtype
+        if dtype in beaten:
+            found.setdefault(dtype, Dropped(dtype, beaten[dtype], outcome.verdict))
+        elif dtype not in passed:
+            found.setdefault(dtype, Dropped(dtype, outcome.reason, outcome.verdict))
+    return tuple(found.values())
+
+
+def _built(
+    form: precision.Form,
+    graph: ir.Model,
+    verdict: Verdict,
+    reference: Reference,
+    probes: Sequence[Reference],
+) -> BuiltVariant:
+    session = Session(graph)
+    reached = min(snr([p.outputs], [session.run(p.inputs, list(p.outputs))]) for p in probes)
+    minimum = precision.selftest_minimum(form.dtype, form.compute, verdict, reached)
+    return BuiltVariant(form, graph, verdict, minimum, peak_activations(graph, reference.inputs))
+
+
+def _finish(post: ir.Model, values: Sequence[Tensors]) -> Finish:
+    """The stage behind the model, on the inputs of its own that each reference has."""
+    session = Session(post)
+
+    def finish(index: int, outputs: Outputs) -> Tensors:
+        return session.run({**values[index], **outputs})
+
+    return finish
