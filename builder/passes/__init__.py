@@ -18,6 +18,7 @@ from builder.passes.base import Telling
 from builder.passes.check import Checker, validate
 from builder.passes.clean import (
     ClearNotes,
+    DropZeroPoints,
     InlineFunctions,
     RemoveIdentities,
     RemoveUnused,
@@ -43,6 +44,7 @@ STEPS: tuple[Callable[[], ir.passes.PassBase], ...] = (
     NameEverything,  # the opset converter adds nodes, constants among them
     LiftConstants,
     RemoveIdentities,
+    DropZeroPoints,
     FoldConstants,
     FuseTransformers,
     DeduplicateWeights,
@@ -62,7 +64,7 @@ def normalise(model: Model, *, probes: Sequence[Mapping[str, Array]] | None = No
     is undone, with a warning.
 
     Args:
-        model: As a source gives it.
+        model: As a source gives it; nothing but the order of its nodes is changed.
         probes: Inputs to compare on, besides seeded random ones at several shapes.
 
     Returns:
@@ -72,6 +74,7 @@ def normalise(model: Model, *, probes: Sequence[Mapping[str, Array]] | None = No
         UnsupportedError: The opset is too new for the web runtime and can't be converted.
         ConversionError: The graph is invalid even so.
     """
+    model.ir.graph.sort()  # else it can't be cloned
     graph = ir.external_data.load_to_model(model.ir.clone())
     result = Model(graph, model.signature, model.provenance, list(model.events))
     checker = Checker(result, probes or ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 from onnx_ir.passes import common
 
-from builder.passes.base import Pass, nodes_of
+from builder.passes.base import Pass, constant, nodes_of
 
 
 class InlineFunctions(Pass):
@@ -49,12 +49,34 @@ class RemoveUnused(Pass):
     def call(self, model: ir.Model) -> ir.passes.PassResult:
         """By onnx_ir's passes, and the weights of subgraphs, which they leave."""
         modified = common.RemoveUnusedNodesPass()(model).modified
+        # Branches of removed nodes still count among `uses()`, so living readers are counted here.
+        read = {value for node in nodes_of(model) for value in node.inputs if value is not None}
+        for graph in model.graphs():
+            read.update(graph.outputs)
         for graph in model.graphs():
             for name, value in tuple(graph.initializers.items()):
-                if not value.uses() and not value.is_graph_output() and not value.is_graph_input():
+                if value not in read and not value.is_graph_input():
                     del graph.initializers[name]
                     modified = True
         modified |= common.RemoveUnusedOpsetsPass()(model).modified
+        return ir.passes.PassResult(model, modified)
+
+
+class DropZeroPoints(Pass):
+    """Leave out zero points of 0 where integers of 32 bits are dequantized: WebGPU refuses them."""
+
+    step = "drop zero points"
+
+    def call(self, model: ir.Model) -> ir.passes.PassResult:
+        """A bias that was quantized with its product has one."""
+        modified = False
+        for node in nodes_of(model):
+            if node.op_type != "DequantizeLinear" or node.domain != "" or len(node.inputs) < 3:
+                continue
+            zero = constant(node.inputs[2])
+            if zero is not None and zero.dtype == ir.DataType.INT32 and not zero.numpy().any():
+                node.resize_inputs(2)
+                modified = True
         return ir.passes.PassResult(model, modified)
 
 

@@ -70,7 +70,7 @@ class Form:
     @property
     def name(self) -> str:
         """`int8-wasm`: the dtype, and what sets it apart from the form for every device."""
-        if self.dtype == "q4f16" or self.devices == ANY:
+        if self.dtype in ("fp32", "q4f16") or self.devices == ANY:
             return self.dtype
         return f"{self.dtype}-{'half' if self.compute == 'float16' else self.devices[0]}"
 

@@ -65,18 +65,24 @@ def plan(model: ir.Model, ranges: Ranges, wider: frozenset[str] = frozenset()) -
     opset = model.opset_imports.get("", 1)
     natively_half: set[ir.Value] = set()
     folded: set[ir.Value] = set()
+    guarded: dict[ir.Value, float] = {}
+    counts = _counts(model.graph)
     for node in model.graph:
         if not has_floats(node) or node.op_type in ops.NEUTRAL:
             continue
         reason = (
             _by_constancy(node, folded)
             or _forced(node, wider)
+            or _by_counts(node, counts)
             or _by_kind(node, opset)
             or _by_weights(node, result.masked)
             or _by_range(node, ranges, result.masked)
-            or _by_epsilon(node, result)
+            or _by_epsilon(node, guarded)
             or _by_source(node, natively_half)
         )
+        smallest = _smallest(node, guarded) if reason else None
+        if smallest is not None and smallest < SMALLEST_NORMAL:
+            guarded.update(dict.fromkeys(node.outputs, smallest))
         if reason:
             result.kept[node] = reason
         else:
@@ -141,15 +147,21 @@ def _by_kind(node: ir.Node, opset: int) -> tuple[str, str] | None:
         return "not exact or not available in half", ""
     if any(value.type is None for value in (*node.inputs, *node.outputs) if value is not None):
         return "its types are unknown", ""
-    if node.op_type in ops.NO_3D and node.inputs[0] is not None:
-        shape = node.inputs[0].shape
-        if shape is not None and len(shape) > 4:
-            return "three spatial dimensions don't compile in half on WebGPU", ""
+    if node.op_type in ops.NO_3D and _rank(node) > 4:
+        return "three spatial dimensions don't compile in half on WebGPU", ""
     if node.op_type == "LayerNormalization" and len(node.outputs) > 1:
         return "its statistics are fp32 outputs", ""
     if not _allowed(node, opset):
         return "its definition doesn't allow half", ""
     return None
+
+
+def _rank(node: ir.Node) -> int:
+    """Rank of what a node works on: its input's or, where that is unknown, its filters'."""
+    for value in node.inputs[:2]:
+        if value is not None and value.shape is not None:
+            return len(value.shape)
+    return 0
 
 
 def _by_cast(node: ir.Node) -> tuple[str, str] | None:
@@ -207,16 +219,65 @@ def _only_mask(found: Range) -> bool:
     return found.high <= MASKED_SCORES
 
 
-def _by_epsilon(node: ir.Node, result: Plan) -> tuple[str, str] | None:
+def _by_epsilon(node: ir.Node, guarded: dict[ir.Value, float]) -> tuple[str, str] | None:
     if "epsilon" in node.attributes:
         epsilon = node.attributes["epsilon"].as_float()
         if 0 < epsilon < SMALLEST:
             return "an epsilon would become 0 in half", f"{epsilon:.3g}"
-    if node.op_type in ops.EPSILON_FOLLOWERS:
-        for value in node.inputs:
-            producer = value.producer() if value is not None else None
-            if producer is not None and result.kept.get(producer, ("", ""))[0] == EPSILON:
-                return AFTER_EPSILON, ""
+    careful = node.op_type in ops.EPSILON_FOLLOWERS | ops.MOVERS
+    if careful and any(value in guarded for value in node.inputs):
+        return AFTER_EPSILON, ""
+    return None
+
+
+def _smallest(node: ir.Node, guarded: dict[ir.Value, float]) -> float | None:
+    """As how small an epsilon shows in what a node gives: moves keep it, roots make it larger."""
+    found = [epsilon for value in node.inputs if (epsilon := _epsilon(value)) is not None]
+    if node.op_type in ops.MOVERS | {"Sqrt", "Pow"}:
+        roots = {"Sqrt": 0.5}.get(node.op_type, 1.0)
+        found += [guarded[value] ** roots for value in node.inputs if value in guarded]
+    return min(found, default=None)
+
+
+def _epsilon(value: ir.Value | None) -> float | None:
+    tensor = constant(value)
+    if tensor is None or not is_float(value) or tensor.size == 0:
+        return None
+    peak = float(np.max(np.abs(tensor.numpy())))
+    return peak if 0 < peak < SMALLEST_NORMAL else None
+
+
+def _counts(graph: ir.Graph) -> set[ir.Value]:
+    """Floats that are made of integers and become integers, sizes or scales again: exact ones."""
+    made: set[ir.Value] = set()
+    for node in graph:
+        source = node.inputs[0] if node.inputs else None
+        if node.op_type == "Cast" and source is not None and source.dtype is not None:
+            begins = source.dtype.is_integer()
+        else:
+            begins = False
+        inputs = [value for value in node.inputs if value is not None and is_float(value)]
+        goes_on = any(value in made for value in inputs) and all(
+            value in made or constant(value) is not None for value in inputs
+        )
+        if begins or goes_on:
+            made.update(value for value in node.outputs if is_float(value))
+    exact: set[ir.Value] = set()
+    for node in reversed(graph):
+        whole = all(v.dtype is not None and v.dtype.is_integer() for v in node.outputs)
+        spared = exempt(node)
+        for index, value in enumerate(node.inputs):
+            if value not in made or value is None:
+                continue
+            becomes = index in spared or (node.op_type == "Cast" and whole)
+            if becomes or any(output in exact for output in node.outputs):
+                exact.add(value)
+    return exact
+
+
+def _by_counts(node: ir.Node, counts: set[ir.Value]) -> tuple[str, str] | None:
+    if any(value in counts for value in node.outputs):
+        return "counts that must be exact", ""
     return None
 
 

@@ -64,11 +64,16 @@ class Ranges:
 
     Attributes:
         values: Range of each numeric value of the main graph, by name.
+        rows: Largest Euclidean norm along the last axis, of activations that are multiplied with
+            activations from the left, by name.
+        columns: The same along the last axis but one, for those on the right.
         inner: Largest sum that appears inside a node while it computes, by the node's name; an
             estimate from above for products with weights, measured for reductions and norms.
     """
 
     values: dict[str, Range] = field(default_factory=dict)
+    rows: dict[str, float] = field(default_factory=dict)
+    columns: dict[str, float] = field(default_factory=dict)
     inner: dict[str, float] = field(default_factory=dict)
 
 
@@ -109,6 +114,12 @@ def measure(model: ir.Model, references: Sequence[Reference]) -> Ranges:
     for value in graph.initializers.values():
         if value.const_value is not None and value.dtype == ir.DataType.FLOAT:
             _record(value, value.const_value.numpy(), ranges)
+    for node in graph:
+        if node.op_type == "MatMul" and node.domain == "" and node.name:
+            left, right = (value.name or "" if value is not None else "" for value in node.inputs)
+            # Cauchy and Schwarz: sum |a b| <= |a| |b|.
+            bound = ranges.rows.get(left, 0.0) * ranges.columns.get(right, 0.0)
+            ranges.inner[node.name] = max(ranges.inner.get(node.name, 0.0), bound)
     return ranges
 
 
@@ -153,6 +164,8 @@ def _record(value: ir.Value, array: Array, ranges: Ranges) -> None:
     ranges.values.setdefault(name, Range()).include(array)
     if array.dtype.kind != "f" or array.size == 0:
         return
+    if constant(value) is None and array.ndim > 1:
+        _record_norms(value, array, ranges)
     for node, index in value.uses():
         estimate = INNER.get(node.op_type) if node.domain == "" and node.name else None
         if estimate is not None and index == 0:
@@ -162,6 +175,19 @@ def _record(value: ir.Value, array: Array, ranges: Ranges) -> None:
             ranges.inner[key] = max(
                 ranges.inner.get(key, 0.0), math.inf if found != found else found
             )
+
+
+def _record_norms(value: ir.Value, array: Array, ranges: Ranges) -> None:
+    name = value.name or ""
+    for node, index in value.uses():
+        if node.op_type != "MatMul" or any(
+            constant(operand) is not None for operand in node.inputs
+        ):
+            continue
+        table, axis = (ranges.rows, -1) if index == 0 else (ranges.columns, -2)
+        with np.errstate(all="ignore"):
+            norm = float(np.sqrt(np.max(np.sum(np.square(array, dtype=np.float64), axis=axis))))
+        table[name] = max(table.get(name, 0.0), math.inf if norm != norm else norm)
 
 
 # What a node sums up inside, from its first input. Sums are taken without cancellation (of

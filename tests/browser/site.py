@@ -19,8 +19,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 ROOT = Path(__file__).resolve().parents[2]
 
-MODELS = ("efficientnet-lite0", "centerface", "magika", "mixed")
-"""Ids: three of the zoo, and one of no known task."""
+MODELS = ("efficientnet-lite0", "centerface", "magika", "mixed", "encoder")
+"""Ids: three of the zoo, and two of no known task."""
+
+DTYPES = "fp32,fp16,int8,q4,q4f16"
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -60,12 +62,56 @@ def mixed() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def encoder() -> onnx.ModelProto:
+    """A feed-forward layer of a transformer behind a table: where products are all that counts.
+
+    `s = table[ids] + x`, `y = norm(s + gelu(s @ up) @ down)`, Gelu as exporters spell it out.
+    """
+    rng = np.random.default_rng(12)
+    arrays = {
+        "table": rng.normal(0, 1, (1000, 128)),
+        "up": rng.normal(0, 0.1, (128, 512)),
+        "down": rng.normal(0, 0.1, (512, 128)),
+        "root": np.sqrt(2),
+        "one": np.array(1.0),
+        "half": np.array(0.5),
+        "scale": np.ones(128),
+        "bias": np.zeros(128),
+    }
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["rows"]),
+        helper.make_node("Add", ["rows", "x"], ["s"]),
+        helper.make_node("MatMul", ["s", "up"], ["h"]),
+        helper.make_node("Div", ["h", "root"], ["scaled"]),
+        helper.make_node("Erf", ["scaled"], ["erf"]),
+        helper.make_node("Add", ["erf", "one"], ["shifted"]),
+        helper.make_node("Mul", ["h", "shifted"], ["twice"]),
+        helper.make_node("Mul", ["twice", "half"], ["gelu"]),
+        helper.make_node("MatMul", ["gelu", "down"], ["o"]),
+        helper.make_node("Add", ["o", "s"], ["sum"]),
+        helper.make_node("LayerNormalization", ["sum", "scale", "bias"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "encoder",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", 128]),
+            helper.make_tensor_value_info("ids", TensorProto.INT64, ["rows"]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["rows", 128])],
+        [numpy_helper.from_array(np.asarray(a, np.float32), n) for n, a in arrays.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
 def build(folder: Path) -> Path:
     """Build the site below `folder` by the command line; gives its root."""
-    model, out = folder / "mixed.onnx", folder / "site"
-    onnx.save(mixed(), model)
-    zoo = [f"zoo:{name}" for name in MODELS if name != model.stem]
-    command = [sys.executable, "-m", "builder", "build", *zoo, str(model), "-o", str(out), "--json"]
+    out, own = folder / "site", {"mixed": mixed(), "encoder": encoder()}
+    for name, proto in own.items():
+        onnx.save(proto, folder / f"{name}.onnx")
+    sources = [str(folder / f"{m}.onnx") if m in own else f"zoo:{m}" for m in MODELS]
+    command = [sys.executable, "-m", "builder", "build", *sources, "-o", str(out), "--json"]
+    command += ["--dtype", DTYPES]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     ids = {entry["id"] for entry in json.loads(done.stdout)["models"]}
@@ -94,8 +140,8 @@ class Site:
         return self.read(next(s["file"] for s in samples if s["title"] == title))
 
     def variants(self, model: str) -> dict[str, Any]:
-        """The model stage's variants by dtype."""
-        return {v["dtype"]: v for v in stage(self.manifest(model), "model")["variants"]}
+        """The model stage's variants by name."""
+        return {v["name"]: v for v in stage(self.manifest(model), "model")["variants"]}
 
     def stored(self, reference: Mapping[str, Any]) -> Arrays:
         """Every tensor of a stored reference, by name."""
@@ -108,9 +154,9 @@ class Site:
             for e in entries
         }
 
-    def on_the_cpu(self, model: str, kind: str, dtype: str, inputs: Arrays) -> Arrays:
+    def on_the_cpu(self, model: str, kind: str, name: str, inputs: Arrays) -> Arrays:
         """Run one stage of the site's own files with onnxruntime, apart from the builder's code."""
-        session = _session(self.folder, model, kind, dtype)
+        session = _session(self.folder, model, kind, name)
         names = [value.name for value in session.get_outputs()]
         feeds = {value.name: inputs[value.name] for value in session.get_inputs()}
         return dict(zip(names, session.run(names, feeds), strict=True))
@@ -122,9 +168,9 @@ def stage(manifest: Any, kind: str) -> Any:
 
 
 @cache
-def _session(folder: Path, model: str, kind: str, dtype: str) -> Any:
+def _session(folder: Path, model: str, kind: str, name: str) -> Any:
     site = Site(folder, "")
-    variant = next(v for v in stage(site.manifest(model), kind)["variants"] if v["dtype"] == dtype)
+    variant = next(v for v in stage(site.manifest(model), kind)["variants"] if v["name"] == name)
     options = ort.SessionOptions()
     options.log_severity_level = 4
     blobs = {blob["name"]: b"".join(map(site.read, blob["shards"])) for blob in variant["weights"]}

@@ -64,7 +64,7 @@ def test_a_model_becomes_a_site_with_three_variants(model_file: Path, tmp_path: 
     site = tmp_path / "site"
     result = run("build", model_file, "-o", site)
     assert result.returncode == 0, result.stderr
-    assert dtypes(site, "net") == ["fp32", "fp16", "int8"]
+    assert dtypes(site, "net") == ["fp32", "fp16", "fp16", "int8", "int8"]
     for dtype in ("fp32", "fp16", "int8"):
         assert any(f" {dtype} " in line and "pass" in line for line in result.stdout.splitlines())
     assert result.stderr == "", "silent when it isn't a terminal"
@@ -76,7 +76,7 @@ def test_json_is_all_there_is_on_standard_output(model_file: Path, tmp_path: Pat
     result = run("build", model_file, "-o", tmp_path / "site", "--json", "--dtype", "fp32,fp16")
     report = json.loads(result.stdout)
     (model,) = report["models"]
-    assert [variant["dtype"] for variant in model["variants"]] == ["fp32", "fp16"]
+    assert [variant["name"] for variant in model["variants"]] == ["fp32", "fp16", "fp16-half"]
     fp32, fp16 = model["variants"]
     assert fp16["size"] < 0.6 * fp32["size"]
     assert all(variant["verdict"]["passed"] for variant in model["variants"])

@@ -130,7 +130,6 @@ def test_partial_sums_of_a_product_that_cancel_in_the_end() -> None:
     assert [v.dtype for v in halved.ir.graph.initializers.values()] == [ir.DataType.FLOAT]
 
 
-@pytest.mark.xfail(reason="partial sums of a product of two activations aren't measured")
 def test_partial_sums_of_a_product_of_two_activations() -> None:
     model = normal(
         """g (float[1, 64] q, float[64, 1] k) => (float[1, 1] y) {
@@ -221,7 +220,6 @@ def test_epsilon_of_a_layer_norm_over_equal_values() -> None:
     assert_close(run(halved.ir, {"x": x})["y"], rows, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.xfail(reason="only the next node after an epsilon is kept, so its root becomes 0")
 def test_root_of_an_epsilon_without_subnormal_numbers() -> None:
     weights = {"eps": np.array(1e-12, F), "scale": np.ones(8, F)}
     model = normal(ROOT_MEAN_SQUARE, weights, opset=17)
@@ -230,7 +228,6 @@ def test_root_of_an_epsilon_without_subnormal_numbers() -> None:
     assert_close(out, [[0] * 8, [1] * 8], rtol=1e-3)
 
 
-@pytest.mark.xfail(reason="an epsilon is lost behind Max (not a half operator) and behind movers")
 @pytest.mark.parametrize("guard", ["c = Max(n, eps)", "c = Clip(n, eps)"])
 @pytest.mark.parametrize("spread", ["e = Expand(c, size)", "e = Reshape(c, column)"])
 def test_norm_of_zeros_guarded_by_an_epsilon(guard: str, spread: str) -> None:

@@ -46,7 +46,6 @@ def test_resize_by_factors_computed_in_the_graph() -> None:
     np.testing.assert_array_equal(run(halved, inputs)["y"], x.repeat(2, 2).repeat(3, 3))
 
 
-@pytest.mark.xfail(reason="factors that run into the scales of a Resize are computed in half")
 @pytest.mark.parametrize(("have", "want"), [(7, 3), (224, 447)])
 def test_resize_by_factors_that_half_would_round(have: int, want: int) -> None:
     subject = normal(RESIZE, {"ones": np.ones(2, F)})
@@ -57,7 +56,6 @@ def test_resize_by_factors_that_half_would_round(have: int, want: int) -> None:
     assert run(halve(subject, inputs), inputs)["y"].shape == (1, 1, want, 2)
 
 
-@pytest.mark.xfail(reason="sizes of floats that become integers are computed in half")
 def test_size_computed_from_a_shape_in_floats() -> None:
     subject = normal(
         """g (float[h] x) => (float[a] y) {
@@ -120,7 +118,6 @@ def shuffled() -> Model:
     return Model(found, Signature.of(found.graph), Provenance("shuffled"))
 
 
-@pytest.mark.xfail(reason="a source whose nodes aren't sorted can't be cloned", raises=RuntimeError)
 def test_source_whose_nodes_are_not_sorted() -> None:
     subject = passes.normalise(shuffled())
     x = np.array([1, -2], F)
@@ -157,7 +154,6 @@ def test_operators_over_volumes_stay_fp32(node: str, expected: float) -> None:
     assert y[tuple(extent // 2 for extent in y.shape)] == expected
 
 
-@pytest.mark.xfail(reason="the rank is taken from the activation, not from the weight")
 def test_convolution_over_a_volume_of_unknown_rank_stays_fp32() -> None:
     subject = normal(
         """g (float[n] x, int64[k] shape) => (float[a, b, c, d, e] y) {
