@@ -137,6 +137,8 @@ def build_model(
     calibrating = [stages.decode(path) for path in calibration]
     gate = references.for_gate(original, stages, decoded, calibrating)
     titles = [sample.title for sample in recipe.samples]
+    if not decoded and calibrating:
+        decoded, titles = calibrating[:1], ["held back"]
     browser = references.for_browser(original, stages, decoded, titles)
     probes = [references.as_model_reference(original.signature, probe) for probe in browser]
     report(recipe.id, "bring into normal form")

@@ -12,6 +12,9 @@ from builder.tasks import Runner, Stages
 SEED = 20
 """Of everything random in a build: crops, noise, inputs of unknown tasks."""
 
+HELD_BACK = 8
+"""One of so many calibration inputs is judged on instead."""
+
 PROBES = 3
 """How many samples get a small reference of their own, for the self-test in the browser."""
 
@@ -49,19 +52,22 @@ def for_gate(
         model: The fp32 model as it was imported, before any pass.
         stages: What the task puts around it.
         decoded: The recipe's samples as raw inputs.
-        calibration: Raw inputs that the recipe wants conversions to be calibrated on; where there
-            are none, the references serve for that too.
+        calibration: Raw inputs that the recipe wants conversions to be calibrated on. Every eighth
+            is held back to judge on; where there are none, the references serve for both.
     """
     runner = Runner(stages.pre, model.ir, stages.post)
     wanted = names(signature_of(stages.post).inputs) if stages.post is not None else []
     references, values = [], []
-    for index, raw in enumerate(stages.evaluation(decoded, SEED)):
+    held_back = calibration[::HELD_BACK]
+    for index, raw in enumerate(stages.evaluation([*decoded, *held_back], SEED)):
         known, outputs = _run(runner, raw)
         inputs = {name: known[name] for name in names(model.signature.inputs)}
         references.append(Reference(f"reference {index + 1}", inputs, outputs))
         values.append({name: known[name] for name in wanted if name in known})
     calibrating = []
     for index, raw in enumerate(calibration):
+        if index % HELD_BACK == 0:
+            continue
         known, outputs = _run(runner, raw)
         inputs = {name: known[name] for name in names(model.signature.inputs)}
         calibrating.append(Reference(f"calibration {index + 1}", inputs, outputs))

@@ -44,21 +44,26 @@ def store_variants(
         store: Where the files go.
         limit: Largest shard in bytes.
     """
-    protos = {name: ir.to_proto(model) for name, model in variants.items()}
+    protos: dict[str, onnx.ModelProto] = {}
     contents: dict[str, bytes] = {}
     weights: dict[str, list[Weight]] = {}
-    for name, proto in protos.items():
+    for name, model in variants.items():
+        protos[name] = ir.to_proto(model)
         weights[name] = []
-        for tensor in _initializers(proto.graph):
+        for tensor in _initializers(protos[name].graph):
             _make_raw(tensor)
-            if len(tensor.raw_data) >= INLINE_BYTES:
+            size = len(tensor.raw_data)
+            if size >= INLINE_BYTES:
                 digest = sha256(tensor.raw_data)
                 contents.setdefault(digest, tensor.raw_data)
-                weights[name].append(Weight(digest, len(tensor.raw_data)))
+                weights[name].append(Weight(digest, size))
+                # Not held twice; the digest stands in for it until its place is known.
+                tensor.raw_data = digest.encode()
+                tensor.data_location = onnx.TensorProto.EXTERNAL
     packs = plan_packs(weights, limit)
     blobs = [_write_pack(pack, contents, store, limit) for pack in packs]
     places = {
-        placement.sha256: (blob["name"], placement.offset)
+        placement.sha256: (blob["name"], placement.offset, placement.size)
         for pack, blob in zip(packs, blobs, strict=True)
         for placement in pack.placements
     }
@@ -83,14 +88,13 @@ def _write_pack(pack: Pack, contents: Mapping[str, bytes], store: Store, limit: 
     return store.add_blob(whole, f"{sha256(whole)[:16]}.bin", limit)
 
 
-def _externalise(proto: onnx.ModelProto, places: Mapping[str, tuple[str, int]]) -> None:
+def _externalise(proto: onnx.ModelProto, places: Mapping[str, tuple[str, int, int]]) -> None:
     for tensor in _initializers(proto.graph):
-        if len(tensor.raw_data) < INLINE_BYTES:
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
             continue
-        location, offset = places[sha256(tensor.raw_data)]
-        entries = {"location": location, "offset": offset, "length": len(tensor.raw_data)}
+        location, offset, length = places[tensor.raw_data.decode()]
+        entries = {"location": location, "offset": offset, "length": length}
         tensor.ClearField("raw_data")
-        tensor.data_location = onnx.TensorProto.EXTERNAL
         for key, value in entries.items():
             tensor.external_data.add(key=key, value=str(value))
 

@@ -32,7 +32,7 @@ ROWS = 1024
 """Rows of one activation that are looked at in one run: evenly spaced ones. Neighbouring pixels
 are much alike."""
 
-KEPT_ROWS = 2048
+KEPT_ROWS = 512
 """Rows of one activation that are kept for trying out ways of rounding it."""
 
 GRAM_CHANNELS = 4096

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from builder.precision.gate import Outcome
 from builder.recipe import VariantName
+
+STORAGE: dict[VariantName, VariantName] = {"q4f16": "q4"}
+"""Names for the same bytes, computed in another type: they ship together."""
 
 SMALLER = 0.85
 """A variant with a larger error must be below this share of another's size to be worth shipping."""
@@ -22,21 +26,16 @@ def dominated(outcomes: Sequence[Outcome]) -> dict[VariantName, str]:
     """
     sizes: dict[VariantName, int] = {}
     errors: dict[VariantName, float] = {}
-    halves: dict[VariantName, bool] = {}
     for outcome in outcomes:
         if outcome.ir is None or outcome.verdict is None:
             continue
-        dtype = outcome.form.dtype
+        dtype = STORAGE.get(outcome.form.dtype, outcome.form.dtype)
         sizes.setdefault(dtype, outcome.size)
-        errors[dtype] = max(errors.get(dtype, -1e9), -outcome.verdict.snr)
-        halves[dtype] = halves.get(dtype, False) or outcome.form.compute == "float16"
+        errors[dtype] = max(errors.get(dtype, -math.inf), -outcome.verdict.snr)
     found: dict[VariantName, str] = {}
     for dtype in sizes:
         for other in sizes:
             if other in (dtype, *found) or dtype == "fp32":
-                continue
-            # What computes in half is for other devices than what doesn't.
-            if halves[dtype] and not halves[other]:
                 continue
             if sizes[other] * SMALLER <= sizes[dtype] and errors[other] < errors[dtype]:
                 found[dtype] = (
@@ -44,4 +43,7 @@ def dominated(outcomes: Sequence[Outcome]) -> dict[VariantName, str]:
                     f"{dtype} {sizes[dtype] / 1e6:.1f} MB at {-errors[dtype]:.1f} dB"
                 )
                 break
+    for dtype, storage in STORAGE.items():
+        if storage in found:
+            found[dtype] = found[storage]
     return found

@@ -104,38 +104,41 @@ def max_abs_error(references: Sequence[Outputs], variants: Sequence[Outputs]) ->
 
 
 def cosine(references: Sequence[Outputs], variants: Sequence[Outputs]) -> float:
-    """Least cosine between rows of the first output of floats, -1 to 1; rows run along its last
-    axis.
-    """
-    least = 1.0
-    for reference, variant in zip(references, variants, strict=True):
-        for expected, got in _rows(reference, variant):
-            norms = np.linalg.norm(expected, axis=-1) * np.linalg.norm(got, axis=-1)
-            products = np.sum(expected * got, axis=-1)
-            known = np.where(norms > 0, products / np.where(norms > 0, norms, 1), 1.0)
-            least = min(least, float(np.min(known, initial=1.0)))
+    """Least cosine between the embeddings of a run, -1 to 1; see `_embeddings`."""
+    expected, got = _embeddings(references), _embeddings(variants)
+    if expected is None or got is None or expected.shape != got.shape:
+        return -1.0
+    least = float(np.min(np.sum(expected * got, axis=1), initial=1.0))
     return least if np.isfinite(least) else -1.0
 
 
 def neighbours(references: Sequence[Outputs], variants: Sequence[Outputs]) -> float:
-    """Share of embeddings whose nearest other one, by cosine, is the same, 0 to 1.
-
-    Embeddings are the first output of floats, averaged over all axes but the last, one a run.
-    """
-    tables = []
+    """Share of embeddings whose nearest other one, by cosine, is the same, 0 to 1."""
+    nearest = []
     for runs in (references, variants):
-        firsts = [next((a for a in run.values() if a.dtype.kind == "f"), None) for run in runs]
-        if any(first is None or first.ndim == 0 for first in firsts):
+        table = _embeddings(runs)
+        if table is None:
             return 0.0
-        means = [
-            a.astype(np.float64).reshape(-1, a.shape[-1]).mean(0) for a in firsts if a is not None
-        ]
-        table = np.stack(means)
-        table /= np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-30)
         near = table @ table.T
         np.fill_diagonal(near, -np.inf)
-        tables.append(near.argmax(axis=1))
-    return float(np.mean(tables[0] == tables[1])) if len(tables[0]) > 1 else 1.0
+        nearest.append(near.argmax(axis=1))
+    return float(np.mean(nearest[0] == nearest[1])) if len(nearest[0]) > 1 else 1.0
+
+
+def _embeddings(runs: Sequence[Outputs]) -> npt.NDArray[np.float64] | None:
+    """One row a run, of length 1: its first output of floats, averaged over all axes but the last
+    (tokens, that is, as sentence encoders do).
+    """
+    rows = []
+    for run in runs:
+        first = next((array for array in run.values() if array.dtype.kind == "f"), None)
+        if first is None or first.ndim == 0:
+            return None
+        rows.append(first.reshape(-1, first.shape[-1]).mean(axis=0, dtype=np.float64))
+    if len({row.size for row in rows}) > 1:
+        return None
+    table = np.stack(rows)
+    return np.asarray(table / np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-30))
 
 
 def boxes(references: Sequence[Outputs], variants: Sequence[Outputs]) -> float:

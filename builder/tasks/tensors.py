@@ -9,17 +9,21 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from builder.errors import UsageError
+from builder.errors import UnsupportedError, UsageError
 from builder.inputs import random_inputs
 from builder.model import Array, Model, Signature, Tensors, TensorSpec
+from builder.session import Session
 from builder.tasks.task import Options, Stages, Task, parse
 
 NAME = "tensors"
 
 DRAWS = 16
-"""Random inputs for the accuracy gate, beside the samples."""
+"""Inputs for the accuracy gate: the samples, and random ones up to this number."""
 
 PROBE_SEED = 0
+
+LIMITS = (10, 2, 1)
+"""Of random integers, exclusive; the first one that the model takes."""
 
 
 class TensorOptions(Options):
@@ -45,20 +49,35 @@ def build(model: Model, options: Mapping[str, Any], files: Mapping[str, Path]) -
     signature = model.signature
     _check(chosen, signature)
 
+    limit = _limit(model, chosen.dims)
+
     def draw(seed: int) -> Tensors:
-        drawn = random_inputs(signature, seed=seed, dims=chosen.dims)
+        drawn = random_inputs(signature, seed=seed, dims=chosen.dims, integers=limit)
         for index, (name, (low, high)) in enumerate(sorted(chosen.ranges.items())):
             rng = np.random.default_rng([seed, len(drawn) + index])
             drawn[name] = _uniform(rng, drawn[name], low, high)
         return drawn
 
     def evaluation(samples: Sequence[Tensors], seed: int) -> list[Tensors]:
-        return [*samples, *(draw(seed + number) for number in range(DRAWS))]
+        # Real inputs tell more than random ones, which only fill up.
+        return [*samples, *(draw(seed + number) for number in range(DRAWS - len(samples)))]
 
     def probe(samples: Sequence[Tensors]) -> Tensors:
         return dict(samples[0]) if samples else draw(PROBE_SEED)
 
     return Stages(None, None, (), signature, lambda path: read(path, signature), evaluation, probe)
+
+
+def _limit(model: Model, dims: Mapping[str, int]) -> int:
+    """The largest limit of random integers with which the model runs: some index a short axis."""
+    session = Session(model.ir)
+    for limit in LIMITS:
+        try:
+            session.run(random_inputs(model.signature, seed=0, dims=dims, integers=limit))
+        except UnsupportedError:
+            continue
+        return limit
+    return LIMITS[0]  # running it will say what is wrong
 
 
 def read(path: Path, signature: Signature) -> Tensors:
