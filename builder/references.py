@@ -35,7 +35,7 @@ class Gate:
     Attributes:
         references: Many real inputs, as the model stage sees them, with the fp32 outputs.
         values: For each of them, what the stage behind the model takes besides its outputs.
-        calibration: Inputs that ranges and statistics are measured on.
+        calibration: Inputs that ranges and statistics are measured on; outputs are left out.
     """
 
     references: list[Reference]
@@ -60,24 +60,19 @@ def for_gate(
     references, values = [], []
     held_back = calibration[::HELD_BACK]
     for index, raw in enumerate(stages.evaluation([*decoded, *held_back], SEED)):
-        known, outputs = _run(runner, raw)
+        known = runner.before(raw)
         inputs = {name: known[name] for name in names(model.signature.inputs)}
+        outputs = runner.run(raw)["model"]
         references.append(Reference(f"reference {index + 1}", inputs, outputs))
         values.append({name: known[name] for name in wanted if name in known})
     calibrating = []
     for index, raw in enumerate(calibration):
         if index % HELD_BACK == 0:
             continue
-        known, outputs = _run(runner, raw)
+        known = runner.before(raw)
         inputs = {name: known[name] for name in names(model.signature.inputs)}
-        calibrating.append(Reference(f"calibration {index + 1}", inputs, outputs))
+        calibrating.append(Reference(f"calibration {index + 1}", inputs, {}))
     return Gate(references, values, calibrating or references)
-
-
-def _run(runner: Runner, raw: Mapping[str, Array]) -> tuple[Tensors, Tensors]:
-    """What there is before the model, defaults included, and the model's outputs."""
-    results = runner.run(raw)
-    return {**runner.defaults(), **raw, **results.get("pre", {})}, results["model"]
 
 
 def for_browser(

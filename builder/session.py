@@ -32,6 +32,8 @@ class Session:
         if not optimize:
             options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         content = model if isinstance(model, bytes) else ir.to_proto(model).SerializeToString()
+        # Runs here differ in their shapes; an arena would keep the largest of each.
+        options.enable_cpu_mem_arena = False
         try:
             self._session = ort.InferenceSession(content, options, ["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime raises a dozen unrelated classes

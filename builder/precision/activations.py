@@ -25,12 +25,15 @@ Float = npt.NDArray[np.float32]
 CHANNEL = {"Conv": 1, "Gemm": -1, "MatMul": -1}
 """The axis of the activation that runs along the weight's inputs, by operator."""
 
-CALIBRATION = 512
+CALIBRATION = 256
 """How many references are looked at: evenly spaced ones, the first included."""
 
 ROWS = 1024
 """Rows of one activation that are looked at in one run: evenly spaced ones. Neighbouring pixels
 are much alike."""
+
+PORTION = 256
+"""Rows whose second moments are added up in one product."""
 
 KEPT_ROWS = 512
 """Rows of one activation that are kept for trying out ways of rounding it."""
@@ -161,7 +164,7 @@ class _Gathering:
         found.peak = np.maximum(found.peak, np.abs(rows).max(axis=0))
         if found.gram is not None:
             self._waiting.append(rows)
-            if sum(map(len, self._waiting)) >= ROWS:
+            if sum(map(len, self._waiting)) >= PORTION:
                 self._add_to_gram(found.gram)
         self._rows.append(_every(rows, self._rows_each))
 

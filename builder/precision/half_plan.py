@@ -135,8 +135,9 @@ def _forced(node: ir.Node, wider: frozenset[str]) -> tuple[str, str] | None:
 
 
 def _by_kind(node: ir.Node, opset: int) -> tuple[str, str] | None:
+    known = all(value.type is not None for value in (*node.inputs, *node.outputs) if value)
     if (node.domain, node.op_type) in ops.CONTRIB:
-        return None
+        return None if known else ("its types are unknown", "")
     if node.domain != "":
         return f"operator of {node.domain}", ""
     if _has_subgraph(node):
@@ -145,7 +146,7 @@ def _by_kind(node: ir.Node, opset: int) -> tuple[str, str] | None:
         return _by_cast(node)
     if node.op_type not in ops.COMPUTE | ops.MOVERS:
         return "not exact or not available in half", ""
-    if any(value.type is None for value in (*node.inputs, *node.outputs) if value is not None):
+    if not known:
         return "its types are unknown", ""
     if node.op_type in ops.NO_3D and _rank(node) > 4:
         return "three spatial dimensions don't compile in half on WebGPU", ""

@@ -56,8 +56,23 @@ def chain(
         )
         produced.append(node.outputs[0])
         produced[-1].name = f"{name}_{index}"
+        produced[-1].type = _type(op_type, filled[0], attributes)
         graph.insert_before(before, node)
     return produced[-1]
+
+
+MOVERS = frozenset("Concat Gather Reshape ScatterND Slice Transpose Unsqueeze".split())
+"""Operators that give the type of what they read first; most others here give floats."""
+
+
+def _type(
+    op_type: str, source: ir.Value | None, attributes: Mapping[str, object]
+) -> ir.TypeProtocol | None:
+    if op_type in MOVERS:
+        return source.type if source is not None else None
+    if op_type == "Cast":
+        return ir.TensorType(ir.DataType(int(str(attributes["to"]))))
+    return ir.TensorType(ir.DataType.UINT8 if op_type == "QuantizeLinear" else ir.DataType.FLOAT)
 
 
 CONTRIB = frozenset(("MatMulIntegerToFloat", "MatMulNBits"))

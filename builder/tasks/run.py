@@ -53,6 +53,12 @@ class Runner:
             values |= results[name]
         return results
 
+    def before(self, inputs: Mapping[str, Array]) -> Tensors:
+        """What there is before the model: the inputs, defaults included, and what `pre` gives."""
+        values = {**self.defaults(), **inputs}
+        pre = self._sessions.get("pre")
+        return {**values, **pre.run(values)} if pre is not None else values
+
     def defaults(self) -> Tensors:
         """Inputs of the interface that have a default."""
         values: Tensors = {}

@@ -9,7 +9,7 @@ import math
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import WhisperForConditionalGeneration
 
-CONFIG = {
+CONFIG: dict[str, Any] = {
     "vocab_size": 51864,
     "d_model": 384,
     "encoder_layers": 4,
@@ -142,7 +142,9 @@ def _model(weights: Path) -> WhisperForConditionalGeneration:
         from transformers import WhisperConfig, WhisperForConditionalGeneration
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            "Whisper tiny.en", "transformers isn't installed", "pip install 'onnxsite[zoo]'."
+            "Whisper tiny.en",
+            "transformers isn't installed",
+            "Install it: pip install 'onnxsite[zoo]'.",
         ) from error
     config = WhisperConfig(**CONFIG)
     config._attn_implementation = "eager"
@@ -154,8 +156,7 @@ def _model(weights: Path) -> WhisperForConditionalGeneration:
             state[f"model.{name}"] = torch.from_numpy(array.astype(np.float32))
     state["proj_out.weight"] = state["model.decoder.embed_tokens.weight"]
     model.load_state_dict(state)
-    model.tie_weights()
-    return model.eval()  # type: ignore[no-any-return]
+    return model
 
 
 def _renamed(weights: Weights) -> Iterator[tuple[str, npt.NDArray[np.generic]]]:

@@ -113,10 +113,11 @@ def test_a_stack_of_matrices() -> None:
     assert bits(made) < 0.25 * w.nbytes
 
 
-def test_compute_in_half_reads_the_same_bytes() -> None:
-    subject = normal(
-        "g (float[8, 64] x) => (float[8, 16] y) { y = MatMul(x, w) }", {"w": noise(64, 16)}
-    )
+@pytest.mark.parametrize("node", ["MatMul(x, w)", "Gemm(x, w, b)"])
+def test_compute_in_half_reads_the_same_bytes(node: str) -> None:
+    weights: dict[str, Array] = {"w": noise(64, 16), "b": noise(16)}
+    weights = {name: array for name, array in weights.items() if f" {name})" in node or name == "w"}
+    subject = normal(f"g (float[8, 64] x) => (float[8, 16] y) {{ y = {node} }}", weights)
     x = noise(8, 64)
     measured = Subject(subject, references(subject, {"x": x}))
     full = int4.convert(subject.ir, measured.activations, measured.eighths, measured.quarters).ir
