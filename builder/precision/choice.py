@@ -15,6 +15,10 @@ SMALLER = 0.85
 """A variant with a larger error must be below this share of another's size to be worth shipping."""
 
 
+BETTER = 1.0
+"""dB by which another must be better: less is chance, with a few dozen references."""
+
+
 def dominated(outcomes: Sequence[Outcome]) -> dict[VariantName, str]:
     """Variants that another one beats, each with the reason in a sentence.
 
@@ -37,7 +41,7 @@ def dominated(outcomes: Sequence[Outcome]) -> dict[VariantName, str]:
         for other in sizes:
             if other in (dtype, *found) or dtype == "fp32":
                 continue
-            if sizes[other] * SMALLER <= sizes[dtype] and errors[other] < errors[dtype]:
+            if sizes[other] * SMALLER <= sizes[dtype] and errors[other] < errors[dtype] - BETTER:
                 found[dtype] = (
                     f"{other} is better: {sizes[other] / 1e6:.1f} MB at {-errors[other]:.1f} dB, "
                     f"{dtype} {sizes[dtype] / 1e6:.1f} MB at {-errors[dtype]:.1f} dB"

@@ -120,7 +120,7 @@ def convert(
         tables: Whether tables that are looked up only go into 4 bits as well.
 
     Raises:
-        ConversionError: The graph's opset is too old.
+        ConversionError: The graph's opset is too old, or nothing goes into 4 bits.
     """
     opset = model.opset_imports.get("", 0)
     if opset < OPSET:
@@ -138,11 +138,14 @@ def convert(
             continue
         _STORE[layer.kind](graph, graph.initializers[layer.name], blocks)
         layers.append(layer.name)
-    if layers:
-        copy.opset_imports[DOMAIN] = 1
+    if not layers and not wider:
+        raise ConversionError(
+            "graph", "it has no product or tied table that is large enough for 4 bits"
+        )
+    copy.opset_imports[DOMAIN] = 1
     rest = int8.store(copy, activations, eighths, multiply=False, wider=frozenset())
     RemoveUnused()(copy)
-    counted = f"{len(layers)} weights in blocks of 4 bits" if layers else "nothing in 4 bits"
+    counted = f"{len(layers)} weights in blocks of 4 bits"
     return int8.Quantized(copy, tuple(layers), False, (int8.event("q4", counted), *rest.events))
 
 

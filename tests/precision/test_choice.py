@@ -38,6 +38,11 @@ def test_a_larger_error_must_save_something(size: int, kept: bool) -> None:
         assert beaten["q4"] == "int8 is better: 0.0 MB at 30.0 dB, q4 0.0 MB at 15.0 dB"
 
 
+def test_a_fraction_of_a_decibel_is_chance() -> None:
+    near = [outcome("fp32", 1000, 120), outcome("int8", 260, 31.1), outcome("q4", 230, 31.2)]
+    assert dominated(near) == {}
+
+
 def test_what_failed_beats_nothing() -> None:
     wrong = outcome("int8", 260, 90, passed=False)
     assert dominated([outcome("fp32", 1000, 120), outcome("fp16", 500, 60), wrong]) == {}
