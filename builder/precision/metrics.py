@@ -263,7 +263,7 @@ METRICS: dict[str, Metric] = {
             "same text as fp32",
             "",
             tolerance=_by_dtype(1, 1, 1, 0.95),
-            snr_floor=_by_dtype(80, 25, 10, 5),
+            snr_floor=_by_dtype(80, 35, 25, 15),
             measure=text,
         ),
         Metric(
@@ -271,7 +271,7 @@ METRICS: dict[str, Metric] = {
             "symbols as fp32 has them",
             "",
             tolerance=_by_dtype(1, 0.999, 0.99, 0.97),
-            snr_floor=_by_dtype(80, 25, 10, 5),
+            snr_floor=_by_dtype(80, 35, 25, 15),
             measure=tokens,
         ),
     )

@@ -1,0 +1,21 @@
+"""Real models and real inputs that conversions to fewer bits are judged on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from bench.precision import minilm, ocr, smollm, vad, whisper
+from bench.precision.case import Case, Run, Score, Tensors
+
+__all__ = ["CASES", "Case", "Run", "Score", "Tensors"]
+
+CASES: Mapping[str, Callable[[], Case]] = {
+    "minilm": minilm.case,
+    "whisper-tiny-en-encoder": whisper.encoder,
+    "whisper-tiny-en-decoder": whisper.decoder,
+    "smollm2-135m": smollm.case,
+    "ppocr-v4-rec": ocr.case,
+    **{name.replace("_", "-"): partial(vad.case, name) for name in vad.SHA256},
+}
+"""By name; the first call of one may take minutes: it fetches and exports its model."""

@@ -1,0 +1,103 @@
+"""Convert real models to every form, and hold each against fp32 by what its users care for.
+
+    PYTHONPATH=. .venv/bin/python -m bench.precision [--case minilm] [--form int8] [--save DIR]
+
+Gates are those of the builder: a form that fails keeps its worst layers wider, or is dropped with
+its reason. Scores are on held-back data that neither calibration nor gate has seen.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import onnx_ir as ir
+import rich_click as click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from bench.precision import CASES, Case
+from bench.precision.case import Tensors, runner
+from builder import passes
+from builder.errors import OnnxsiteError
+from builder.model import Model, Provenance, Reference, Signature
+from builder.precision import FORMS, Demand, Form, Subject, make
+from builder.session import Session
+
+METRICS = {"minilm": "cosine", "ppocr-v4-rec": "text"}
+"""What the gate judges by; signal-to-noise ratio elsewhere."""
+
+GATE = 16
+"""Calibration inputs that the gate judges on instead: evenly spaced ones."""
+
+
+def subject(case: Case) -> Subject:
+    """A case's model in normal form, with references for the gate and inputs to calibrate on.
+
+    Raises:
+        OnnxsiteError: The model can't be normalised.
+    """
+    graph = ir.load(case.model)
+    source = Model(graph, Signature.of(graph.graph), Provenance(case.name))
+    step = max(1, len(case.calibration) // GATE)
+    judged = case.calibration[::step]
+    model = passes.normalise(source, probes=judged[:2])
+    session = Session(model.ir)
+    references = [Reference(str(i), inputs, session.run(inputs)) for i, inputs in enumerate(judged)]
+    rest = [inputs for index, inputs in enumerate(case.calibration) if index % step]
+    calibration = [Reference(str(index), inputs, {}) for index, inputs in enumerate(rest)]
+    return Subject(model, references, calibration or None)
+
+
+def row(case: Case, measured: Subject, form: Form, save: Path | None) -> list[str] | None:
+    """What became of one form: its size, scores and verdict; None where it has no point."""
+    started = time.perf_counter()
+    outcome = make(measured, form, Demand(METRICS.get(case.name, "snr")))
+    if outcome is None:
+        return None
+    seconds = f"{time.perf_counter() - started:.0f}"
+    if outcome.ir is None:
+        return [case.name, form.name, "", seconds, "", f"left out: {outcome.reason}"]
+    if save is not None:
+        ir.save(outcome.ir, save / f"{case.name}-{form.name}.onnx")
+    session = Session(outcome.ir)
+
+    def run(inputs: Tensors) -> dict[str, object]:
+        return dict(session.run(inputs))
+
+    scores = case.score(runner(case.model), run)  # type: ignore[arg-type]
+    shown = ", ".join(f"{name} {value:.5g}" for name, value in scores.items())
+    tried = f"{len(outcome.steps)} tried, " if len(outcome.steps) > 1 else ""
+    size = f"{outcome.size / 1e6:.2f}"
+    return [case.name, form.name, size, seconds, shown, tried + outcome.reason]
+
+
+@click.command()
+@click.option("--case", "cases", multiple=True, type=click.Choice(list(CASES)))
+@click.option("--form", "forms", multiple=True, type=click.Choice([f.name for f in FORMS]))
+@click.option("--save", type=click.Path(path_type=Path, file_okay=False))
+def main(cases: tuple[str, ...], forms: tuple[str, ...], save: Path | None) -> None:
+    """Measure CASES in FORMS; all of both unless some are named."""
+    console = Console(width=220)
+    if save is not None:
+        save.mkdir(parents=True, exist_ok=True)
+    for name in cases or CASES:
+        table = Table("model", "form", "MB", "s", "score on held-back data", "verdict", box=None)
+        case = CASES[name]()
+        try:
+            measured = subject(case)
+        except OnnxsiteError as error:
+            console.print(f"{name}: {error}", markup=False)
+            continue
+        for form in FORMS:
+            if forms and form.name not in forms:
+                continue
+            found = row(case, measured, form, save)
+            if found is not None:
+                table.add_row(*map(escape, found))
+        console.print(table)
+
+
+if __name__ == "__main__":
+    main()
