@@ -22,6 +22,7 @@ from builder.passes.clean import RemoveUnused
 from builder.precision import int8, products
 from builder.precision.activations import Activations, Float, Statistics
 from builder.precision.blocks import BLOCK, Blocks, round_blocks
+from builder.precision.rounding import fits
 from builder.precision.storage import (
     Step,
     chain,
@@ -96,7 +97,9 @@ def plan(graph: ir.Graph, activations: Activations) -> dict[str, Blocks]:
             importance = (np.diag(gram) / max(known.count, 1)).astype(np.float32)
         # A table's rows are used as they are: errors of one input can't be given back by others.
         compensating = gram if layer.kind == "product" else None
-        rounded[layer.name] = round_blocks(layer.matrix, compensating, importance)
+        blocks = round_blocks(layer.matrix, compensating, importance)
+        if fits(blocks.dense, layer.matrix):
+            rounded[layer.name] = blocks
     return rounded
 
 

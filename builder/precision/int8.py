@@ -24,7 +24,7 @@ from builder.precision import products
 from builder.precision.activations import CHANNEL, Activations
 from builder.precision.correction import correct
 from builder.precision.products import ZERO
-from builder.precision.rounding import from_int8, to_half, to_int8
+from builder.precision.rounding import fits, from_int8, to_half, to_int8
 from builder.precision.storage import Step, float_weights, replace, take_over, weight
 from builder.precision.tables import is_lookup, look_up
 
@@ -163,7 +163,7 @@ def _store(value: ir.Value, graph: ir.Graph, activations: Activations, *, narrow
     name = value.name or ""
     if axis is not None:
         levels, scale = to_int8(array, axis)
-        if np.all(scale >= np.finfo(np.float32).tiny):
+        if np.all(scale >= np.finfo(np.float32).tiny) and fits(levels, array):
             _correct(value, array - from_int8(levels, scale, axis), graph, activations)
             shape = [1] * array.ndim
             shape[axis] = -1

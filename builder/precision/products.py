@@ -21,7 +21,7 @@ from builder.model import Array
 from builder.passes.base import constant
 from builder.precision import smoothing
 from builder.precision.activations import Activations, Float
-from builder.precision.rounding import LEVELS
+from builder.precision.rounding import LEVELS, fits
 from builder.precision.smoothing import Rounded, Smoothing
 from builder.precision.storage import Step, chain, take_over, weight
 
@@ -94,9 +94,9 @@ def plan(graph: ir.Graph, activations: Activations, elements: int) -> Plan:
         chosen = smoothing.choose(statistics, [product.matrix for product in products])
         result.smoothing[name] = chosen
         for product in products:
-            result.rounded[product.value.name or ""] = smoothing.round_weight(
-                product.matrix, chosen, statistics
-            )
+            rounded = smoothing.round_weight(product.matrix, chosen, statistics)
+            if fits(rounded.dense(chosen), product.matrix):
+                result.rounded[product.value.name or ""] = rounded
     return result
 
 

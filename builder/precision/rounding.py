@@ -15,6 +15,10 @@ HALF_MAX = 65504.0
 LEVELS = 127
 """Of the symmetric int8 grid: -127 to 127."""
 
+LOST = 0.65
+"""A weight of which more than this share would become 0 has no scale that fits it: a few values are
+larger than the others by orders of magnitude."""
+
 Float = npt.NDArray[np.float32]
 
 
@@ -73,3 +77,8 @@ def from_int8(levels: npt.NDArray[np.int8], scale: Float, axis: int) -> Float:
     shape = [1] * levels.ndim
     shape[axis] = -1
     return levels.astype(np.float32) * scale.reshape(shape)
+
+
+def fits(rounded: npt.NDArray[np.generic], array: Float) -> bool:
+    """Whether rounding, to levels or to values, left most of what isn't 0 different from 0."""
+    return float(np.mean((rounded == 0) & (array != 0))) < LOST

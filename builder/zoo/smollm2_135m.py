@@ -17,7 +17,7 @@ MASKED = -10000.0
 """Added to the scores of tokens to come: a half can hold it, unlike the lowest fp32."""
 
 EXAMPLE = (1, 4093, 198, 19556, 17, 2)
-"""`<|im_start|>user`, "Hello."; any tokens would do."""
+"""A question that says "Hello!"; any tokens would do."""
 
 
 def factory(weights: Path) -> TorchExport:

@@ -19,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 ROOT = Path(__file__).resolve().parents[2]
 
-MODELS = ("efficientnet-lite0", "centerface", "magika", "mixed", "encoder")
+MODELS = ("efficientnet-lite0", "centerface", "magika", "encoder", "mixed")
 """Ids: three of the zoo, and two of no known task."""
 
 DTYPES = "fp32,fp16,int8,q4,q4f16"

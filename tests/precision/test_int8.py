@@ -27,7 +27,7 @@ def noise(*shape: int) -> npt.NDArray[np.float32]:
     """Weights whose channels differ in size along every axis."""
     array = RNG.standard_normal(shape)
     for axis in range(len(shape)):
-        factors = np.logspace(-1, 1, shape[axis])
+        factors = np.logspace(-0.5, 0.5, shape[axis])
         array = array * np.expand_dims(factors, tuple(i for i in range(len(shape)) if i != axis))
     return array.astype(np.float32)
 

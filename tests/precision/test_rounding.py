@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from builder.precision.rounding import from_int8, to_half, to_int8
+from builder.precision.rounding import fits, from_int8, to_half, to_int8
 
 RNG = np.random.default_rng(1)
 
@@ -42,3 +42,15 @@ def test_zeros_stay_zero() -> None:
 
 def test_largest_half_stays_finite() -> None:
     assert np.isfinite(to_half(np.array([[[65504, 65500]]], np.float32), taps=True)).all()
+
+
+def test_a_weight_with_a_few_huge_values_has_no_scale() -> None:
+    array = np.random.default_rng(0).normal(0, 1, (64, 64)).astype(np.float32)
+    levels, _ = to_int8(array, 0)
+    assert fits(levels, array)
+    array[:, 0] = 1e4
+    levels, _ = to_int8(array, 0)
+    assert not fits(levels, array)
+    sparse = np.where(np.eye(64, dtype=bool), array, 0).astype(np.float32)
+    levels, _ = to_int8(sparse, 0)
+    assert fits(levels, sparse), "zeros that were there before don't count"
