@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 
 import onnx_ir as ir
 import onnxruntime as ort
@@ -56,7 +57,8 @@ class Session:
         """
         wanted = list(outputs or self.outputs)
         known = {value.name for value in self._session.get_inputs()}
-        feeds = {name: array for name, array in inputs.items() if name in known}
+        # Copies: onnxruntime computes running means in place, in the caller's own array.
+        feeds = {name: copy(array) for name, array in inputs.items() if name in known}
         try:
             results = self._session.run(wanted, feeds)
         except Exception as error:

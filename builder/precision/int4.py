@@ -24,6 +24,7 @@ from builder.precision.activations import Activations, Float, Statistics
 from builder.precision.blocks import BLOCK, Blocks, round_blocks
 from builder.precision.rounding import fits
 from builder.precision.storage import (
+    DOMAIN,
     Step,
     chain,
     float_weights,
@@ -34,8 +35,6 @@ from builder.precision.storage import (
 from builder.precision.tables import Parts, is_lookup, look_up_blocks, unpack
 
 Kind = Literal["product", "table", "tied", "stack"]
-
-DOMAIN = "com.microsoft"
 
 OPSET = 13
 """`Unsqueeze` takes its axes as an input from then on."""
@@ -201,7 +200,7 @@ def _multiply(graph: ir.Graph, node: ir.Node, parts: Parts, blocks: Blocks) -> N
     bias = node.inputs[2] if node.op_type == "Gemm" and len(node.inputs) > 2 else None
     if bias is not None:
         steps.append(("Add", [None, bias], {}))
-    take_over(node.outputs[0], chain(graph, node, f"{name}_product", steps, domain=DOMAIN), graph)
+    take_over(node.outputs[0], chain(graph, node, f"{name}_product", steps), graph)
 
 
 def _store_product(graph: ir.Graph, value: ir.Value, blocks: Blocks) -> None:

@@ -162,7 +162,7 @@ class Multiplier:
         bias = node.inputs[2] if len(node.inputs) > 2 else None
         if bias is not None:
             steps.append(("Add", [None, bias], {}))
-        result = chain(graph, node, f"{name}_product", steps, domain="com.microsoft")
+        result = chain(graph, node, f"{name}_product", steps)
         take_over(node.outputs[0], result, graph)
 
     def _quantize(

@@ -26,14 +26,7 @@ def weight(graph: ir.Graph, name: str, array: Array) -> ir.Value:
     return value
 
 
-def chain(
-    graph: ir.Graph,
-    before: ir.Node,
-    name: str,
-    steps: Sequence[Step],
-    *,
-    domain: str = "",
-) -> ir.Value:
+def chain(graph: ir.Graph, before: ir.Node, name: str, steps: Sequence[Step]) -> ir.Value:
     """Insert nodes one after the other, each reading the one before it first.
 
     Args:
@@ -41,7 +34,6 @@ def chain(
         before: The node that they stand before.
         name: What their names start with.
         steps: Operator, inputs (None for the output of the step before), attributes.
-        domain: Of operators that aren't in the standard one.
     """
     produced: list[ir.Value] = []
     for index, (op_type, inputs, attributes) in enumerate(steps):
@@ -50,7 +42,7 @@ def chain(
             op_type,
             filled,
             attributes,  # type: ignore[arg-type]  # onnx_ir takes any mapping
-            domain=domain if op_type in CONTRIB else "",
+            domain=DOMAIN if op_type in CONTRIB else "",
             num_outputs=1,
             name=f"{name}_{op_type}_{index}",
         )
@@ -74,6 +66,8 @@ def _type(
         return ir.TensorType(ir.DataType(int(str(attributes["to"]))))
     return ir.TensorType(ir.DataType.UINT8 if op_type == "QuantizeLinear" else ir.DataType.FLOAT)
 
+
+DOMAIN = "com.microsoft"
 
 CONTRIB = frozenset(("MatMulIntegerToFloat", "MatMulNBits"))
 """onnxruntime's own operators that conversions use."""
