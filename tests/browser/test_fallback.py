@@ -106,3 +106,32 @@ def test_threads_need_isolation(site: Site, chromium: Browser, isolate: bool) ->
         expected = min(cores, 4) if isolate else 1
         assert int(now["badge"]["threads"]) == expected
         assert ("Cross-Origin-Embedder-Policy" in now["fallback"]) == (not isolate)
+
+
+DEAF = """
+// The model's first worker gets workers of its own that never start, as Firefox was seen to do.
+const { Worker: Real } = globalThis;
+const module = (text) => URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+let left = 1;
+globalThis.Worker = class extends Real {
+  constructor(url, options) {
+    const deaf = module(
+      "self.Worker = class extends EventTarget { postMessage() {} terminate() {} };");
+    super(left-- > 0 ? module(`import "${deaf}"; import "${url}";`) : url, options);
+  }
+};
+"""
+
+
+def test_threads_that_never_start(site: Site, chromium: Browser) -> None:
+    """The runtime waits for its threads for ever; ours gives it a time, and a fresh worker."""
+    chromium.goto(f"{site.url}404.html")
+    got = chromium.evaluate(
+        DEAF + API.replace("return {", "return { events: model.info.events,"),
+        site.url,
+        "mixed",
+        {"device": "wasm"},
+    )
+    assert (got["device"], got["threads"]) == ("wasm", 2)
+    (event,) = [event for event in got["events"] if event["step"] == "retry"]
+    assert "threads didn't start in 20 s" in event["message"]

@@ -10,6 +10,12 @@ import type { Tensors } from "./protocol.ts";
 import { fallback, type RawTensor, read } from "./tensor.ts";
 import type { Candidate, SelfTestResult, TypedArray } from "./types.ts";
 
+/**
+ * Milliseconds for the runtime to start, threads included; compiling it takes about one second.
+ * Firefox under WebDriver forgets to start a worker's worker, about once in 50 loads.
+ */
+const START_TIMEOUT = 20_000;
+
 /** A stage with everything that its session is made from. */
 interface Part {
   readonly stage: Stage;
@@ -170,6 +176,7 @@ export class Engine {
     const runtime: typeof ort = await import(this.#downloads.url(flavour.api));
     runtime.env.logLevel = "error";
     runtime.env.wasm.numThreads = this.#candidate.threads;
+    if (this.#candidate.threads > 1) runtime.env.wasm.initTimeout = START_TIMEOUT;
     runtime.env.wasm.wasmBinary = wasm.buffer;
     runtime.env.wasm.wasmPaths = { mjs: this.#downloads.url(flavour.glue) };
     return runtime;

@@ -12,6 +12,7 @@ const THROWN: [unknown, string][] = [
     new Error("A valid external Instance reference no longer exists. Device is lost."),
     "DeviceLostError",
   ],
+  [new Error("no available backend found. ERR: [wasm] Error: Out of memory"), "MemoryError"],
   [new Error("Non-zero status code returned while running Conv node"), "SessionError"],
   ["text", "SessionError"],
 ];
@@ -22,6 +23,14 @@ it.each(THROWN)("%s is a %s", (thrown, code) => {
   expect(error.code).toBe(code);
   expect(error.message).toContain(thrown instanceof Error ? thrown.message : String(thrown));
   expect(error.advice).not.toBe("");
+});
+
+it("a runtime that doesn't start in time is a StartError, in seconds", () => {
+  const error = classify(
+    new Error("WebAssembly backend initializing failed due to timeout: 20000ms"),
+  );
+  expect(error.code).toBe("StartError");
+  expect(error.message).toContain("in 20 s");
 });
 
 it("stays what it is, in and out of a worker", () => {

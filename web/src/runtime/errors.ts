@@ -8,6 +8,7 @@
  *     ├── IntegrityError    a file came, but not the bytes that were built (`url`)
  *     ├── InputError        an input is missing, or of the wrong type or shape
  *     ├── UnsuitableError   no variant can run here with the options given
+ *     ├── StartError        the web runtime's threads didn't start
  *     ├── SessionError      the web runtime failed to create a session or to run it
  *     ├── MemoryError       there isn't enough memory
  *     ├── DeviceLostError   the GPU went away
@@ -62,6 +63,12 @@ export class UnsuitableError extends OnnxsiteError {
   }
 }
 
+export class StartError extends OnnxsiteError {
+  constructor(message: string) {
+    super("StartError", message, "Load the page again.");
+  }
+}
+
 export class SessionError extends OnnxsiteError {
   constructor(message: string) {
     super("SessionError", message, "Try another variant, or device=wasm.");
@@ -104,6 +111,8 @@ export function fromData(data: ErrorData): OnnxsiteError {
 }
 
 const OUT_OF_MEMORY = /out of memory|failed to allocate|bad_alloc|allocation failed|memory access/i;
+/** What onnxruntime-web says after `env.wasm.initTimeout`. */
+const NOT_STARTED = /initializing failed due to timeout: (\d+)ms/;
 const LOST = /device (is |was )?(lost|destroyed)|devicelost/i;
 
 /**
@@ -119,6 +128,8 @@ export function classify(thrown: unknown): OnnxsiteError {
   }
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   if (thrown instanceof RangeError || OUT_OF_MEMORY.test(message)) return new MemoryError(message);
+  const waited = NOT_STARTED.exec(message)?.[1];
+  if (waited) return new StartError(`The runtime's threads didn't start in ${+waited / 1000} s.`);
   if (LOST.test(message)) return new DeviceLostError(message);
   return new SessionError(message);
 }

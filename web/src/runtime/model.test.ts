@@ -87,6 +87,13 @@ describe("on the CPU", () => {
     expect(said(model, "warning")).toBe(1);
   });
 
+  it("goes on with one thread where threads don't start twice", async () => {
+    const model = await open(["StartError", "StartError", null]);
+    expect(started).toEqual(["wasm int8", "wasm int8", "wasm int8"]);
+    expect(model.info.threads).toBe(1);
+    expect([said(model, "info"), said(model, "warning")]).toEqual([1, 1]);
+  });
+
   it("doesn't try again what memory lacked for", async () => {
     const model = await open(["MemoryError", null]);
     expect(started).toEqual(["wasm int8", "wasm fp32"]);

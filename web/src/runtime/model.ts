@@ -19,6 +19,12 @@ import type {
 /** Errors of the caller or of the network: another device would meet them as well. */
 const NOT_THE_DEVICE = new Set(["InputError", "FetchError", "IntegrityError", "DisposedError"]);
 
+/**
+ * Errors that a fresh worker may be without. There is no device below WASM, so a second look is
+ * worth it. WebKitGTK refuses a sound graph under load, about once in 200 loads.
+ */
+const WORTH_ANOTHER_LOOK = new Set(["SessionError", "StartError"]);
+
 /** Names for visitors. */
 const DEVICES = { webgpu: "the GPU (WebGPU)", wasm: "the CPU (WASM)" } as const;
 
@@ -147,13 +153,18 @@ export class OnnxModel {
         client = undefined;
         if (!(error instanceof OnnxsiteError) || NOT_THE_DEVICE.has(error.code)) throw error;
         failure = error;
-        if (again && candidate.device === "wasm" && error.code === "SessionError") {
-          // Seen in WebKitGTK under load, about once in 200: a sound graph is refused, and taken
-          // by the next worker. There is no device below this one, so a second look is worth it.
-          again = false;
-          this.#candidates.unshift(candidate);
-          this.#say("info", "retry", `The CPU (WASM) is tried once more: ${error.message}`);
-          continue;
+        if (candidate.device === "wasm" && WORTH_ANOTHER_LOOK.has(error.code)) {
+          if (again) {
+            again = false;
+            this.#candidates.unshift(candidate);
+            this.#say("info", "retry", `The CPU (WASM) is tried once more: ${error.message}`);
+            continue;
+          }
+          if (error.code === "StartError" && candidate.threads > 1) {
+            this.#candidates.unshift({ ...candidate, threads: 1 });
+            this.#say("warning", "threads", `One thread is used: ${error.message}`);
+            continue;
+          }
         }
         this.#say(
           "warning",
