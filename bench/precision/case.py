@@ -39,6 +39,8 @@ class Case:
         calibration: Inputs for conversions to look at; nothing of `held_back` is among them.
         held_back: Inputs that only the judge sees.
         score: Holds a variant's run against the fp32 run, on the held-back data.
+        gate: From the fp32 run to what the gate judges on; None for every so many inputs of
+            `calibration`, which conversions don't see then.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Case:
     calibration: list[Tensors]
     held_back: list[Tensors]
     score: Score
+    gate: Callable[[Run], list[Tensors]] | None = None
 
 
 def cached(name: str, make: Callable[[Path], None]) -> Path:

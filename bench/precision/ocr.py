@@ -63,7 +63,7 @@ def case() -> Case:
             "cosine_min": min(cosine(first, second) for first, second in pairs),
         }
 
-    return Case("ppocr-v4-rec", model, calibration, held_back, score)
+    return Case("ppocr-v4-rec", model, calibration, held_back, score, lambda _: held_back)
 
 
 def lines(page: Image.Image) -> list[Image.Image]:

@@ -17,6 +17,7 @@ import numpy as np
 from bench.precision import prose
 from bench.precision.case import Case, Run, Tensors, cached, exported
 from builder.fetch import fetch
+from builder.precision.metrics import WRITTEN
 from builder.recipe import Pinned
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ ASKED = (
 )
 """What is asked about pieces of prose, to calibrate on."""
 
-NEW = 16
+NEW = WRITTEN
 """Tokens that are compared."""
 
 LONGEST = 128
@@ -84,7 +85,12 @@ def case() -> Case:
     model = exported(
         "smollm2-135m-fp32.onnx", "builder.zoo.smollm2_135m:factory", {"weights": fetch(WEIGHTS)}
     )
-    return Case("smollm2-135m", model, calibration(), held_back, score)
+
+    def gate(fp32: Run) -> list[Tensors]:
+        """What fp32 writes; the last token's successor isn't judged."""
+        return [_inputs(ids[:-1]) for ids in written(fp32)]
+
+    return Case("smollm2-135m", model, calibration(), held_back, score, gate)
 
 
 def calibration() -> list[Tensors]:

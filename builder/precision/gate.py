@@ -90,7 +90,6 @@ class _Trial:
     subject: Subject
     form: Form
     demand: Demand
-    full: int
     steps: list[Step] = field(default_factory=list)
 
     def judge(self, graph: ir.Model, tried: str) -> tuple[Verdict, int]:
@@ -109,8 +108,9 @@ class _Trial:
 
     def oversize(self, bytes_: int) -> str:
         """Why a size is no use; "" if it is."""
-        if self.form.dtype != "fp32" and bytes_ > WORTH * self.full:
-            return f"It saves nothing: {100 * bytes_ / self.full:.0f} % of the size of fp32"
+        if self.form.dtype != "fp32" and bytes_ > WORTH * self.subject.size:
+            share = 100 * bytes_ / self.subject.size
+            return f"It saves nothing: {share:.0f} % of the size of fp32"
         limit = self.demand.max_size
         if limit is not None and bytes_ > limit:
             return f"It has {bytes_ / 1e6:.1f} MB, asked for at most {limit / 1e6:.1f} MB"
@@ -127,7 +127,7 @@ def make(subject: Subject, form: Form, demand: Demand) -> Outcome | None:
     Returns:
         The graph, or the reason why there is none; None where the form has no point for the model.
     """
-    trial = _Trial(subject, form, demand, size(subject.ir))
+    trial = _Trial(subject, form, demand)
     events: tuple[Event, ...] = ()
 
     def dropped(reason: str, verdict: Verdict | None = None) -> Outcome:
@@ -218,8 +218,3 @@ def judge(
         max_abs_error=max_abs_error(expected, results),
         snr=ratio,
     )
-
-
-def size(model: ir.Model) -> int:
-    """Bytes of graph and weights together."""
-    return int(ir.to_proto(model).ByteSize())

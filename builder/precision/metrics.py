@@ -27,6 +27,9 @@ from builder.model import Array
 from builder.recipe import VariantName
 from builder.snr import SNR_CAP, snr_of
 
+WRITTEN = 16
+"""Symbols at the end of a text that a language model must choose as the reference did."""
+
 Outputs: TypeAlias = Mapping[str, Array]
 """The outputs of one run, by name, in the order of the signature."""
 
@@ -184,6 +187,22 @@ def tokens(references: Sequence[Outputs], variants: Sequence[Outputs]) -> float:
     return max(0.0, 1 - wrong / total) if total else 0.0
 
 
+def greedy(references: Sequence[Outputs], variants: Sequence[Outputs]) -> float:
+    """Share of texts that a language model goes on to write as the reference does, 0 to 1.
+
+    The first output of floats is [..., steps, symbols], scores of the symbol after each step; the
+    inputs end in the `WRITTEN` symbols that the reference wrote. Up to its first other choice a
+    variant sees what it would have written itself, so one run tells what that many would.
+    """
+    same = total = 0
+    for reference, variant in zip(references, variants, strict=True):
+        for expected, got in _rows(reference, variant):
+            ends = [x[..., -WRITTEN:, :].argmax(axis=-1) for x in (expected, got)]
+            agree = np.equal(*ends).reshape(-1, ends[0].shape[-1]).all(axis=-1)
+            same, total = same + int(agree.sum()), total + agree.size
+    return same / total if total else 0.0
+
+
 def _rows(
     reference: Outputs, variant: Outputs
 ) -> Iterator[tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
@@ -273,6 +292,14 @@ METRICS: dict[str, Metric] = {
             tolerance=_by_dtype(1, 0.999, 0.99, 0.97),
             snr_floor=_by_dtype(80, 35, 25, 15),
             measure=tokens,
+        ),
+        Metric(
+            "greedy",
+            f"texts whose next {WRITTEN} symbols are those of fp32",
+            "",
+            tolerance=_by_dtype(1, 1, 1, 1),
+            snr_floor=_by_dtype(80, 35, 15, 7),
+            measure=greedy,
         ),
     )
 }

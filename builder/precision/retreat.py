@@ -18,8 +18,10 @@ REFERENCES = 3
 GROUPS = 40
 """Layers are measured alone, or, where there are more than this, with their neighbours."""
 
-RUNGS = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
-"""Shares of the layers that are kept wider, one attempt each."""
+FIRST, LAST = 1 / 32, 7 / 8
+"""Shares of the layers that are kept wider on the first and, at most, on the last rung; each rung
+has half as many again as the one before. Where near ties decide, a metric isn't monotonous, and a
+coarser ladder steps over what would do."""
 
 
 class Retreat:
@@ -37,12 +39,10 @@ class Retreat:
     def rungs(self) -> Iterator[list[str]]:
         """Sets of layers to keep wider, each larger than the one before."""
         ranked = self._ranked()
-        taken = 0
-        for share in RUNGS:
-            count = max(1, round(share * len(ranked)))
-            if taken < count <= len(ranked):
-                taken = count
-                yield ranked[:count]
+        count = max(1, round(FIRST * len(ranked)))
+        while count <= max(1, LAST * len(ranked)) and ranked:
+            yield ranked[:count]
+            count += max(1, count // 2)
 
     def _ranked(self) -> list[str]:
         """Layers by the noise that they add alone, most first; groups are ranked as one."""

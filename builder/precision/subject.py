@@ -38,6 +38,11 @@ class Subject:
         return self.model.ir
 
     @cached_property
+    def size(self) -> int:
+        """Bytes of graph and weights together."""
+        return int(ir.to_proto(self.ir).ByteSize())
+
+    @cached_property
     def ranges(self) -> ranges.Ranges:
         """Of activations and of sums inside nodes; see `builder.precision.ranges`."""
         return ranges.measure(self.ir, self.calibration)

@@ -101,3 +101,13 @@ def test_texts_drop_repetitions() -> None:
     assert METRICS["text"].measure(steps("aabbbc"), steps("abbccc")) == 1
     assert METRICS["text"].measure(steps("aabbbc"), steps("abbcdd")) == 0
     assert METRICS["tokens"].measure(steps("abcd"), steps("abbd")) == 0.75
+
+
+def test_greedy_looks_at_the_last_sixteen_choices() -> None:
+    def steps(text: str) -> list[dict[str, Array]]:
+        return [{"y": np.eye(26, dtype=F)[[ord(letter) - 97 for letter in text]][None]}]
+
+    measure, text = METRICS["greedy"].measure, "abcdefghijklmnopqrst"
+    assert measure(steps(text), steps("zzzz" + text[4:])) == 1  # the prompt's own tokens
+    assert measure(steps(text), steps(text[:4] + "z" + text[5:])) == 0
+    assert measure(steps(text) * 2, steps(text) + steps(text[:-1] + "z")) == 0.5
