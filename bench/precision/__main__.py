@@ -29,7 +29,7 @@ from builder.session import Session
 METRICS = {"minilm": "cosine", "ppocr-v4-rec": "text", "smollm2-135m": "greedy"}
 """What the gate judges by; signal-to-noise ratio elsewhere."""
 
-GATE = 16
+GATE = 32
 """Calibration inputs that the gate judges on instead: evenly spaced ones."""
 
 

@@ -96,11 +96,10 @@ def _int8(subject: Subject, wider: frozenset[str]) -> Converted:
 def _int8_multiplied(subject: Subject, wider: frozenset[str]) -> Converted | None:
     if subject.product_share < MULTIPLIED_SHARE:
         return None
-    made = int8.convert(
-        subject.ir, subject.activations, subject.eighths, multiply=True, wider=wider
-    )
-    products = tuple(name for name in made.layers if name in subject.eighths.rounded)
-    return Converted(made.ir, products, (), made.events)
+    # What is kept wider is computed in fp32 from the same bytes: nothing more is downloaded.
+    names = frozenset(subject.eighths.rounded).difference(wider)
+    made = int8.convert(subject.ir, subject.activations, subject.eighths, multiplied=names)
+    return Converted(made.ir, tuple(n for n in made.layers if n in names), (), made.events)
 
 
 def _int8_half(subject: Subject, wider: frozenset[str]) -> Converted:

@@ -145,7 +145,7 @@ def convert(
             "graph", "it has no product or tied table that is large enough for 4 bits"
         )
     copy.opset_imports[DOMAIN] = 1
-    rest = int8.store(copy, activations, eighths, multiply=False, wider=frozenset())
+    rest = int8.store(copy, activations, eighths)
     RemoveUnused()(copy)
     counted = f"{len(layers)} weights in blocks of 4 bits"
     return int8.Quantized(copy, tuple(layers), False, (int8.event("q4", counted), *rest.events))

@@ -67,7 +67,7 @@ def convert(
     activations: Activations,
     plan: products.Plan,
     *,
-    multiply: bool = False,
+    multiplied: frozenset[str] = frozenset(),
     wider: frozenset[str] = frozenset(),
 ) -> Quantized:
     """Store the weights of a copy of an fp32 graph in fewer bits.
@@ -78,11 +78,12 @@ def convert(
         model: In normal form; unchanged.
         activations: Statistics of it, to correct biases by.
         plan: How its products are rounded, by `builder.precision.products.plan`.
-        multiply: Whether products are computed in 8 bits, for WASM; else in fp32.
+        multiplied: Names of weights of the plan whose products are computed in 8 bits, for WASM;
+            the others are stored in the same bytes and computed in fp32.
         wider: Names of weights that are stored in fp16 instead.
     """
     copy = model.clone()
-    stored = store(copy, activations, plan, multiply=multiply, wider=wider)
+    stored = store(copy, activations, plan, multiplied=multiplied, wider=wider)
     RemoveUnused()(copy)
     return stored
 
@@ -92,14 +93,15 @@ def store(
     activations: Activations,
     plan: products.Plan,
     *,
-    multiply: bool,
-    wider: frozenset[str],
+    multiplied: frozenset[str] = frozenset(),
+    wider: frozenset[str] = frozenset(),
 ) -> Quantized:
     """Convert in place; see `convert`."""
     weights = [(graph, value) for graph in model.graphs() for value in float_weights(graph)]
     opset = model.opset_imports.get("", 1)
-    layers = _multiply(model, plan, wider, multiply=multiply) if opset >= OPSET_PRODUCTS else []
-    multiplied = len(layers)
+    layers = _products(model, plan, multiplied, wider) if opset >= OPSET_PRODUCTS else []
+    smoothed = len(layers)
+    count = len(multiplied.intersection(layers))
     counts: Counter[str] = Counter()
     done = set(layers)
     for graph, value in weights:
@@ -110,13 +112,13 @@ def store(
         counts[how] += 1
         if how == INT8:
             layers.append(name)
-    counts["in 8 bits, smoothed and compensated"] = multiplied
+    counts["in 8 bits, smoothed and compensated"] = smoothed
     model.graph.sort()
     parts = ", ".join(f"{n} weights {how}" for how, n in sorted(counts.items()) if how and n)
     events = [event("int8", f"stored: {parts or 'nothing'}")]
-    if multiply and multiplied:
-        events.append(event("int8", f"{multiplied} products computed in 8 bits on WASM"))
-    return Quantized(model, tuple(layers), multiply and multiplied > 0, tuple(events))
+    if count:
+        events.append(event("int8", f"{count} products computed in 8 bits on WASM"))
+    return Quantized(model, tuple(layers), count > 0, tuple(events))
 
 
 def event(step: str, message: str) -> Event:
@@ -127,8 +129,8 @@ def event(step: str, message: str) -> Event:
 INT8 = "in int8 for each output channel"
 
 
-def _multiply(
-    model: ir.Model, plan: products.Plan, wider: frozenset[str], *, multiply: bool
+def _products(
+    model: ir.Model, plan: products.Plan, multiplied: frozenset[str], wider: frozenset[str]
 ) -> list[str]:
     """Rewrite the products of the plan; the names of their weights."""
     graph = model.graph
@@ -140,13 +142,13 @@ def _multiply(
             continue
         smooth = plan.smoothing[product.activation.name or ""]
         rounded = plan.rounded[name]
-        if multiply:
+        if name in multiplied:
             model.opset_imports["com.microsoft"] = 1
             multiplier.multiply(product, rounded, smooth)
         else:
             products.store(product, rounded, smooth, graph)
         done.append(name)
-    if multiply and done:
+    if multiplied.intersection(done):
         products.hasten(graph)
     return done
 

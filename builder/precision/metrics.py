@@ -9,8 +9,9 @@ Default tolerances, and why:
 | int8 | 15 dB | 0.95 (10 dB) | 8 bits for each output channel give about 40 dB for each layer and 15 to 35 dB on logits of real models, where the ranking still holds |
 | q4, q4f16 | 10 dB | 0.9 (7 dB) | 4 bits in blocks of 32 give about 22 dB for each layer |
 
-The others follow the same scale: `cosine` 0.999 in int8 is what keeps nearest neighbours of sentence
-embeddings, `boxes` 0.9 is beyond the 0.5 to 0.75 at which boxes count as found.
+The others follow the same scale: a `cosine` of 0.999 is what keeps nearest neighbours of sentence
+embeddings in int8, and 0.9992 on the references leaves that to sentences that aren't among them;
+`boxes` 0.9 is beyond the 0.5 to 0.75 at which boxes count as found.
 """  # noqa: E501 - a table
 
 from __future__ import annotations
@@ -256,7 +257,7 @@ METRICS: dict[str, Metric] = {
             "cosine",
             "least cosine to fp32",
             "cosine",
-            tolerance=_by_dtype(0.999999, 0.9999, 0.999, 0.97),
+            tolerance=_by_dtype(0.999999, 0.9999, 0.9992, 0.97),
             snr_floor=_by_dtype(80, 35, 15, 7),
             measure=cosine,
         ),

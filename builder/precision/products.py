@@ -40,15 +40,21 @@ class Product:
 
     Attributes:
         node: `MatMul`, or `Gemm` without scaling.
-        activation: x.
         value: The stored weight: W, or its transpose.
         matrix: W, float32 [K, N].
     """
 
     node: ir.Node
-    activation: ir.Value
     value: ir.Value
     matrix: Float
+
+    @property
+    def activation(self) -> ir.Value:
+        """x, as the node reads it now: the product before it may have been rewritten."""
+        value = self.node.inputs[0]
+        if value is None:
+            raise TypeError(f"node '{self.node.name}' has no first input")
+        return value
 
 
 @dataclass(frozen=True)
@@ -264,4 +270,4 @@ def _product(node: ir.Node) -> Product | None:
     if not np.isfinite(array).all():
         return None
     matrix = array.T if attributes.get_int("transB", 0) else array
-    return Product(node, node.inputs[0], value, matrix)
+    return Product(node, value, matrix)

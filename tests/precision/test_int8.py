@@ -208,6 +208,12 @@ def test_old_opsets_are_as_good() -> None:
     assert snr_of(run(subject.ir, {"x": x})["y"], run(quantized, {"x": x})["y"]) > 30
 
 
+def multiplied(measured: Subject) -> int8.Quantized:
+    """With every product in 8 bits."""
+    names = frozenset(measured.eighths.rounded)
+    return int8.convert(measured.ir, measured.activations, measured.eighths, multiplied=names)
+
+
 @pytest.mark.parametrize("opset", [12, 18])
 @pytest.mark.parametrize(
     "text",
@@ -228,7 +234,7 @@ def test_products_in_8_bits_keep_rows_apart(text: str, opset: int) -> None:
     subject = normal(f"g ({text}", weights, opset)
     feed = {"x": x.reshape(4, 16, 32) if "b, rows" in text else x}
     measured = Subject(subject, references(subject, feed))
-    made = int8.convert(subject.ir, measured.activations, measured.eighths, multiply=True)
+    made = multiplied(measured)
     assert made.multiplied
     validate(made.ir, subject.signature)
     assert "MatMulIntegerToFloat" in operators(made.ir)
@@ -245,24 +251,24 @@ def test_a_row_of_zeros_stays_zero_in_8_bits() -> None:
     x = RNG.standard_normal((8, 32)).astype(np.float32)
     x[3] = 0
     measured = Subject(subject, references(subject, {"x": x}))
-    made = int8.convert(subject.ir, measured.activations, measured.eighths, multiply=True)
+    made = multiplied(measured)
     np.testing.assert_array_equal(run(made.ir, {"x": x})["y"][3], 0)
 
 
 def test_both_forms_read_the_same_bytes() -> None:
-    subject = normal(
-        "g (float[64, 32] x) => (float[64, 16] y) { y = MatMul(x, w) }", {"w": noise(32, 16)}
-    )
+    text = "g (float[64, 32] x) => (float[64, 16] y) { h = MatMul(x, w) y = MatMul(h, v) }"
+    subject = normal(text, {"w": noise(32, 16), "v": noise(16, 16)})
     x = RNG.standard_normal((64, 32)).astype(np.float32)
     measured = Subject(subject, references(subject, {"x": x}))
-    stored = [
-        weight(
-            int8.convert(subject.ir, measured.activations, measured.eighths, multiply=multiply).ir,
-            "w_uint8",
-        )
-        for multiply in (False, True)
-    ]
-    np.testing.assert_array_equal(*stored)
+    eighths = measured.eighths
+    plain = int8.convert(subject.ir, measured.activations, eighths)
+    partly = int8.convert(subject.ir, measured.activations, eighths, multiplied=frozenset("v"))
+    for made in (multiplied(measured), partly):
+        for name in ("w_uint8", "v_uint8"):
+            np.testing.assert_array_equal(weight(plain.ir, name), weight(made.ir, name))
+    # One product is left in fp32, by the same name.
+    assert operators(partly.ir).count("MatMulIntegerToFloat") == 1
+    assert partly.layers == plain.layers == ("w", "v")
 
 
 def test_what_is_kept_wider_is_exact_to_fp16() -> None:
