@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from builder.model import Array, Reference
 from builder.passes.base import constant
+from builder.passes.clean import RemoveUnused
 from builder.session import Session
 
 HALF_MAX = 65504.0
@@ -32,7 +33,7 @@ REFERENCES = 8
 BATCH_BYTES = 128 * 1024 * 1024
 """Activations fetched in one run; several runs are made where there are more."""
 
-UNKNOWN_BYTES = 4 * 1024 * 1024
+UNKNOWN_BYTES = 1024 * 1024
 """What an activation without a static shape counts as."""
 
 
@@ -149,14 +150,14 @@ def _bytes(value: ir.Value) -> int:
     return int(np.prod(value.shape.numpy(), dtype=np.int64)) * max(int(value.dtype.itemsize), 1)
 
 
-def exposing(model: ir.Model, values: Sequence[ir.Value]) -> bytes:
-    """The graph with these values as its outputs."""
-    proto = ir.to_proto(model)
-    have = {output.name for output in proto.graph.output}
-    for value in values:
-        if value.name not in have:
-            proto.graph.output.add(name=value.name)  # onnxruntime infers the type itself
-    return bytes(proto.SerializeToString())
+def exposing(model: ir.Model, values: Sequence[ir.Value]) -> ir.Model:
+    """The part of the graph that computes these values, with them as its outputs."""
+    copy = model.clone()
+    graph = copy.graph
+    places = {value.name: value for node in graph for value in node.outputs}
+    graph.outputs[:] = [places[value.name] for value in values]
+    RemoveUnused()(copy)
+    return copy
 
 
 def _record(value: ir.Value, array: Array, ranges: Ranges) -> None:
