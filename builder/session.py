@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
 
 import onnx_ir as ir
@@ -13,6 +16,10 @@ from builder.model import Array, Tensors
 
 THREADS = 1
 """One thread: sums are then always in the same order, so references are the same bytes."""
+
+
+ABREAST = os.cpu_count() or 1
+"""Runs that `each` makes at a time; every one still has a single thread."""
 
 
 class Session:
@@ -64,3 +71,20 @@ class Session:
         except Exception as error:
             raise UnsupportedError("graph", f"it fails when run: {str(error).strip()}") from error
         return dict(zip(wanted, results, strict=True))
+
+    def each(
+        self, runs: Iterable[Mapping[str, Array]], outputs: Sequence[str] | None = None
+    ) -> Iterator[Tensors]:
+        """Run on many inputs, on all cores; results come in order, a few at a time.
+
+        Raises:
+            UnsupportedError: A run failed.
+        """
+        with ThreadPoolExecutor(ABREAST) as pool:
+            started: deque[Future[Tensors]] = deque()
+            for inputs in runs:
+                started.append(pool.submit(self.run, inputs, outputs))
+                if len(started) > ABREAST:
+                    yield started.popleft().result()
+            while started:
+                yield started.popleft().result()

@@ -32,10 +32,10 @@ ROWS = 1024
 """Rows of one activation that are looked at in one run: evenly spaced ones. Neighbouring pixels
 are much alike."""
 
-PORTION = 256
+PORTION = 128
 """Rows whose second moments are added up in one product."""
 
-KEPT_ROWS = 512
+KEPT_ROWS = 256
 """Rows of one activation that are kept for trying out ways of rounding it."""
 
 GRAM_CHANNELS = 4096
@@ -100,8 +100,8 @@ def measure(model: ir.Model, references: Sequence[Reference]) -> Activations:
                 gathered[value].add(array)
     for batch in batches([value for value in wanted if value.producer() is not None]):
         session = Session(exposing(model, batch))
-        for reference in chosen:
-            results = session.run(reference.inputs, [value.name or "" for value in batch])
+        inputs = (reference.inputs for reference in chosen)
+        for results in session.each(inputs, [value.name or "" for value in batch]):
             for value in batch:
                 gathered[value].add(results[value.name or ""])
     return {

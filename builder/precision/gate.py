@@ -95,16 +95,17 @@ class _Trial:
     def judge(self, graph: ir.Model, tried: str) -> tuple[Verdict, int]:
         validate(graph, self.subject.model.signature)
         content = ir.to_proto(graph).SerializeToString(deterministic=True)
-        session = Session(content)
+        session, weighs = Session(content), len(content)
+        del content  # the session has a copy of its own
         references = self.subject.references
         verdict = judge(
             self.form.dtype,
             [reference.outputs for reference in references],
-            [session.run(reference.inputs) for reference in references],
+            list(session.each(reference.inputs for reference in references)),
             self.demand,
         )
-        self.steps.append(Step(tried, len(content), verdict))
-        return verdict, len(content)
+        self.steps.append(Step(tried, weighs, verdict))
+        return verdict, weighs
 
     def oversize(self, bytes_: int) -> str:
         """Why a size is no use; "" if it is."""

@@ -30,10 +30,10 @@ LIMIT = HALF_MAX / MARGIN
 REFERENCES = 8
 """How many references are looked at: evenly spaced ones, the first included."""
 
-BATCH_BYTES = 128 * 1024 * 1024
+BATCH_BYTES = 64 * 1024 * 1024
 """Activations fetched in one run; several runs are made where there are more."""
 
-UNKNOWN_BYTES = 1024 * 1024
+UNKNOWN_BYTES = 512 * 1024
 """What an activation without a static shape counts as."""
 
 
@@ -106,8 +106,8 @@ def measure(model: ir.Model, references: Sequence[Reference]) -> Ranges:
     ]
     for batch in batches(produced):
         session = Session(exposing(model, batch))
-        for reference in chosen:
-            results = session.run(reference.inputs, [value.name or "" for value in batch])
+        inputs = (reference.inputs for reference in chosen)
+        for results in session.each(inputs, [value.name or "" for value in batch]):
             for value in batch:
                 array = results[value.name or ""]
                 if isinstance(array, np.ndarray) and array.dtype.kind in "fiu":

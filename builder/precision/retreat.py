@@ -62,7 +62,7 @@ class Retreat:
                 return SNR_CAP
             session = Session(made.ir)
             chosen = spread(self._subject.references, REFERENCES)
-            results = [session.run(reference.inputs) for reference in chosen]
+            results = list(session.each(reference.inputs for reference in chosen))
         except UnsupportedError:
             return -SNR_CAP
         return snr([reference.outputs for reference in chosen], results)

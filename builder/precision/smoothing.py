@@ -36,7 +36,7 @@ FLOOR = 0.3
 """Peaks of channels count as at least this share of their median: a channel that calibration
 hardly saw isn't blown up (without it Whisper's encoder broke)."""
 
-TRIAL_ROWS, TRIAL_OUTPUTS = 192, 256
+TRIAL_ROWS, TRIAL_OUTPUTS = 256, 256
 """Rows and outputs on which choices are tried: evenly spaced ones."""
 
 NORM = 6
