@@ -37,7 +37,7 @@ class Case:
         name: Of the case, for tables.
         model: The fp32 ONNX file.
         calibration: Inputs for conversions to look at; nothing of `held_back` is among them.
-        held_back: Inputs that only the judge sees.
+        held_back: Inputs to judge on; the gate sees them only where `gate` gives them.
         score: Holds a variant's run against the fp32 run, on the held-back data.
         gate: From the fp32 run to what the gate judges on; None for every so many inputs of
             `calibration`, which conversions don't see then.

@@ -12,7 +12,6 @@ const THROWN: [unknown, string][] = [
     new Error("A valid external Instance reference no longer exists. Device is lost."),
     "DeviceLostError",
   ],
-  [new Error("no available backend found. ERR: [wasm] Error: Out of memory"), "MemoryError"],
   [new Error("Non-zero status code returned while running Conv node"), "SessionError"],
   ["text", "SessionError"],
 ];
