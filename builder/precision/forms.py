@@ -14,9 +14,11 @@ import onnx_ir as ir
 
 from builder.model import Event
 from builder.precision import fp16, int4, int8
+from builder.precision.emulate import emulated
 from builder.precision.fp16 import Kept
 from builder.precision.subject import Subject
 from builder.recipe import VariantName
+from builder.session import Session
 
 Compute: TypeAlias = Literal["float32", "float16"]
 Device: TypeAlias = Literal["webgpu", "wasm"]
@@ -73,6 +75,15 @@ class Form:
         if self.dtype in ("fp32", "q4f16") or self.devices == ANY:
             return self.dtype
         return f"{self.dtype}-{'half' if self.compute == 'float16' else self.devices[0]}"
+
+    def session(self, graph: ir.Model) -> Session:
+        """Runs a graph of this form as its devices compute: in half, values in between are rounded
+        to half and overflow, which the CPU's own run of such a graph leaves out.
+
+        Raises:
+            UnsupportedError: onnxruntime can't create a session.
+        """
+        return Session(emulated(graph) if self.compute == "float16" else graph)
 
 
 def _fp32(subject: Subject, _: frozenset[str]) -> Converted:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import onnx_ir as ir
 
 from builder.errors import ConversionError, UnsupportedError
@@ -85,7 +86,10 @@ class Outcome:
 
 @dataclass
 class _Trial:
-    """Judges graphs of one form, and remembers how they did."""
+    """Judges graphs of one form, and remembers how they did.
+
+    Size and validity are those of the graph that ships; what it computes in half is emulated.
+    """
 
     subject: Subject
     form: Form
@@ -98,6 +102,9 @@ class _Trial:
         session, weighs = Session(content), len(content)
         del content  # the session has a copy of its own
         references = self.subject.references
+        if self.form.compute == "float16":
+            session.run(references[0].inputs)  # the graph that ships can be run as well
+            session = self.form.session(graph)
         verdict = judge(
             self.form.dtype,
             [reference.outputs for reference in references],
@@ -197,6 +204,7 @@ def judge(
         demand: What is asked for.
     """
     metric: Metric = METRICS[demand.metric]
+    finite = all(map(_as_finite, expected, results))
     asked = metric.tolerance[dtype] if demand.tolerance is None else demand.tolerance
     ratio = snr(expected, results)
     seen, shown = expected, results
@@ -208,14 +216,27 @@ def judge(
     if demand.max_error is not None:
         floor = max(floor, -20 * math.log10(max(demand.max_error, 1e-10)))
     reason = f"{metric.label} {metric.show(value)}, asked for {metric.show(asked)}"
-    if value >= asked and ratio < floor:
+    if finite and value >= asked and ratio < floor:
         reason += f", but outputs agree to {ratio:.1f} dB only, asked for {floor:.0f} dB"
+    if not finite:
+        reason += ", but values overflow: outputs aren't finite where fp32's are"
     return Verdict(
         metric=metric.name,
         value=value,
         tolerance=asked,
-        passed=value >= asked and ratio >= floor,
+        passed=value >= asked and ratio >= floor and finite,
         reason=reason[0].upper() + reason[1:],
         max_abs_error=max_abs_error(expected, results),
         snr=ratio,
+    )
+
+
+def _as_finite(expected: Outputs, results: Outputs) -> bool:
+    """Whether all that is finite in a reference is finite in the other run, where shapes agree."""
+    return all(
+        np.isfinite(got[np.isfinite(array)]).all()
+        for name, array in expected.items()
+        if array.dtype.kind == "f"
+        and (got := results.get(name)) is not None
+        and got.shape == array.shape
     )

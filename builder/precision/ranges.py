@@ -1,7 +1,8 @@
 """How large the fp32 activations get, and the sums inside operators: what half can't hold.
 
 onnxruntime's CPU provider runs an fp16 graph by casting to fp32 and back, so running one there
-proves nothing about overflow. The ranges of the fp32 graph do.
+proves nothing about overflow. The ranges of the fp32 graph do, and `builder.precision.emulate`
+holds the result against them.
 """
 
 from __future__ import annotations

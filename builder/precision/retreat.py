@@ -9,7 +9,6 @@ from builder.precision.forms import Converted, Form
 from builder.precision.metrics import snr
 from builder.precision.ranges import spread
 from builder.precision.subject import Subject
-from builder.session import Session
 from builder.snr import SNR_CAP
 
 REFERENCES = 3
@@ -60,7 +59,7 @@ class Retreat:
             made = self._form.convert(self._subject, wider)
             if made is None:
                 return SNR_CAP
-            session = Session(made.ir)
+            session = self._form.session(made.ir)
             chosen = spread(self._subject.references, REFERENCES)
             results = list(session.each(reference.inputs for reference in chosen))
         except UnsupportedError:
