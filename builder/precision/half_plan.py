@@ -88,6 +88,7 @@ def plan(model: ir.Model, ranges: Ranges, wider: frozenset[str] = frozenset()) -
         else:
             result.half.add(node)
             natively_half.update(value for value in node.outputs if is_float(value))
+    _follow_readers(model.graph, result)
     return result
 
 
@@ -290,6 +291,25 @@ def _by_source(node: ir.Node, natively_half: set[ir.Value]) -> tuple[str, str] |
         if is_float(value) and constant(value) is None and value not in natively_half:
             return MOVES, ""
     return None
+
+
+def _follow_readers(graph: ir.Graph, result: Plan) -> None:
+    """What only moves a weight (the `Transpose` of a tied table) is half where all its readers are:
+    else the weight would be stored twice, in fp32 for it and in half for those that read it too.
+    """
+    for node in graph:
+        source = node.inputs[0] if node.inputs else None
+        if node.op_type not in ops.MOVERS or constant(source) is None or not is_float(source):
+            continue
+        readers = [use for value in node.outputs for use in value.uses()]
+        if (
+            result.kept.get(node, ("",))[0] == FOLDED
+            and not any(value.is_graph_output() for value in node.outputs)
+            and all(user in result.half and at not in exempt(user) for user, at in readers)
+            and _by_weights(node, result.masked) is None
+        ):
+            del result.kept[node]
+            result.half.add(node)
 
 
 def _masked(graph: ir.Graph) -> set[ir.Value]:

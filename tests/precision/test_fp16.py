@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -336,3 +338,42 @@ def test_two_conversions_give_the_same_bytes() -> None:
     assert first.SerializeToString(deterministic=True) == second.SerializeToString(
         deterministic=True
     )
+
+
+@pytest.mark.parametrize("made", [fp16.convert, fp16.store])
+def test_a_tied_table_is_stored_once_in_half(made: Callable[..., fp16.Halved]) -> None:
+    table = RNG.standard_normal((40, 16)).astype(np.float32)
+    model = normal(
+        """g (int64[3] i) => (float[3, 40] y) {
+            e = Gather(w, i)
+            r = Relu(e)
+            t = Transpose<perm = [1, 0]>(w)
+            y = MatMul(r, t)
+        }""",
+        {"w": table},
+    )
+    i = np.array([0, 7, 39])
+    halved = made(model.ir, measure(model.ir, references(model, {"i": i})))
+    validate(halved.ir, model.signature)
+    stored = [v.const_value for v in halved.ir.graph.initializers.values()]
+    assert sum(tensor.nbytes for tensor in stored if tensor is not None) == table.nbytes // 2
+    rounded = table.astype(np.float16).astype(np.float64)
+    expected = np.maximum(rounded[i], 0) @ rounded.T
+    np.testing.assert_allclose(run(halved.ir, {"i": i})["y"], expected, rtol=2e-3, atol=1e-2)
+
+
+def test_a_transposed_weight_of_a_product_in_fp32_stays_exact() -> None:
+    table = RNG.standard_normal((40, 16)).astype(np.float32)
+    model = normal(
+        """g (int64[3] i) => (float[3, 40] y) {
+            e = Gather(w, i)
+            b = Mul(e, big)
+            t = Transpose<perm = [1, 0]>(w)
+            y = MatMul(b, t)
+        }""",
+        {"w": table, "big": np.array(1e5, np.float32)},
+    )
+    i = np.array([0, 7, 39])
+    halved = convert(model, {"i": i})
+    assert input_dtypes(halved.ir, "Transpose") == [["FLOAT"]]
+    np.testing.assert_array_equal(weight(halved.ir, "w"), table)
