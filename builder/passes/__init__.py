@@ -31,6 +31,7 @@ from builder.passes.lift import LiftConstants, LiftSubgraphWeights
 from builder.passes.naming import NameEverything
 from builder.passes.opset import ClampIR, ClampOpset
 from builder.passes.shapes import InferShapes
+from builder.passes.turned import DeduplicateTransposed
 
 STEPS: tuple[Callable[[], ir.passes.PassBase], ...] = (
     InlineFunctions,
@@ -48,6 +49,7 @@ STEPS: tuple[Callable[[], ir.passes.PassBase], ...] = (
     FoldConstants,
     FuseTransformers,
     DeduplicateWeights,
+    DeduplicateTransposed,
     RemoveUnused,
     NameEverything,
     ClearNotes,

@@ -1,4 +1,4 @@
-"""Weights with the same content are stored once, tied weights above all."""
+"""Weights with the same bytes are stored once; for transposed ones see `builder.passes.turned`."""
 
 from __future__ import annotations
 
