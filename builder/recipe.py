@@ -12,7 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from builder.errors import UsageError
 
 VariantName = Literal["fp32", "fp16", "int8", "q4", "q4f16"]
-MetricName = Literal["snr", "top1", "cosine", "neighbours", "boxes", "text", "tokens", "greedy"]
+MetricName = Literal[
+    "snr", "top1", "cosine", "neighbours", "boxes", "text", "tokens", "greedy", "wer"
+]
 Shape = list[int | str]
 
 

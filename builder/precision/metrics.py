@@ -11,7 +11,8 @@ Default tolerances, and why:
 
 The others follow the same scale: a `cosine` of 0.999 is what keeps nearest neighbours of sentence
 embeddings in int8, and 0.9992 on the references leaves that to sentences that aren't among them;
-`boxes` 0.9 is beyond the 0.5 to 0.75 at which boxes count as found.
+`boxes` 0.9 is beyond the 0.5 to 0.75 at which boxes count as found; `wer` 0.99 is a word error rate
+within 1 point of fp32's, for every dtype: what a listener would notice doesn't depend on it.
 """  # noqa: E501 - a table
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
 from builder.model import Array
+from builder.precision.words import wer
 from builder.recipe import VariantName
 from builder.snr import SNR_CAP, snr_of
 
@@ -301,6 +303,15 @@ METRICS: dict[str, Metric] = {
             tolerance=_by_dtype(1, 1, 1, 1),
             snr_floor=_by_dtype(80, 35, 15, 7),
             measure=greedy,
+        ),
+        Metric(
+            "wer",
+            "words as fp32 writes them",
+            "",
+            tolerance=_by_dtype(1, 0.99, 0.99, 0.99),
+            snr_floor=_by_dtype(80, 35, 15, 7),
+            measure=wer,
+            of_results=True,
         ),
     )
 }
