@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from bench.precision import minilm, ocr, smollm, vad, whisper
-from bench.precision.case import Case, Run, Score, Tensors
+from bench.precision.case import Case, Run, Score, Tensors, Together
 
-__all__ = ["CASES", "Case", "Run", "Score", "Tensors"]
+__all__ = ["CASES", "Case", "Run", "Score", "Tensors", "Together"]
 
-CASES: Mapping[str, Callable[[], Case]] = {
+CASES: Mapping[str, Callable[[], Case | Together]] = {
     "minilm": minilm.case,
+    "whisper-tiny-en": whisper.both,
     "whisper-tiny-en-encoder": whisper.encoder,
     "whisper-tiny-en-decoder": whisper.decoder,
     "smollm2-135m": smollm.case,

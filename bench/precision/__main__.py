@@ -18,16 +18,24 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from bench.precision import CASES, Case
-from bench.precision.case import Tensors, runner
+from bench.precision import CASES, Case, Together
+from bench.precision.case import runner
 from builder import passes
 from builder.errors import OnnxsiteError
 from builder.model import Model, Provenance, Reference, Signature
-from builder.precision import FORMS, Demand, Form, Subject, make
+from builder.precision import FORMS, Demand, Form, Outcome, Subject, make
 from builder.session import Session
 
-METRICS = {"minilm": "cosine", "ppocr-v4-rec": "text", "smollm2-135m": "greedy"}
+METRICS = {
+    "minilm": "cosine",
+    "ppocr-v4-rec": "text",
+    "smollm2-135m": "greedy",
+    "whisper-tiny-en-decoder": "wer",
+}
 """What the gate judges by; signal-to-noise ratio elsewhere."""
+
+Row = list[str] | None
+"""Cells of the table."""
 
 GATE = 32
 """Calibration inputs that the gate judges on instead: evenly spaced ones."""
@@ -52,27 +60,33 @@ def subject(case: Case) -> Subject:
     return Subject(model, references, calibration or None)
 
 
-def row(case: Case, measured: Subject, form: Form, save: Path | None) -> list[str] | None:
+def row(judged: Together, measured: list[Subject], form: Form, save: Path | None) -> Row:
     """What became of one form: its size, scores and verdict; None where it has no point."""
     started = time.perf_counter()
-    outcome = make(measured, form, Demand(METRICS.get(case.name, "snr")))
-    if outcome is None:
-        return None
+    outcomes = []
+    for case, each in zip(judged.cases, measured, strict=True):
+        demand = Demand(METRICS.get(case.name, "snr"), finish=case.finish)
+        outcome = make(each, form, demand)
+        if outcome is None:
+            return None
+        outcomes.append(outcome)
     seconds = f"{time.perf_counter() - started:.0f}"
-    if outcome.ir is None:
-        return [case.name, form.name, "", seconds, "", f"left out: {outcome.reason}"]
+    graphs = [outcome.ir for outcome in outcomes if outcome.ir is not None]
+    if len(graphs) < len(outcomes):
+        reasons = "; ".join(outcome.reason for outcome in outcomes if outcome.ir is None)
+        return [judged.name, form.name, "", seconds, "", f"left out: {reasons}"]
     if save is not None:
-        ir.save(outcome.ir, save / f"{case.name}-{form.name}.onnx")
-    session = Session(outcome.ir)
-
-    def run(inputs: Tensors) -> dict[str, object]:
-        return dict(session.run(inputs))
-
-    scores = case.score(runner(case.model), run)  # type: ignore[arg-type]
+        for case, graph in zip(judged.cases, graphs, strict=True):
+            ir.save(graph, save / f"{case.name}-{form.name}.onnx")
+    scores = judged.score([Session(graph).run for graph in graphs])
     shown = ", ".join(f"{name} {value:.5g}" for name, value in scores.items())
+    size = f"{sum(outcome.size for outcome in outcomes) / 1e6:.2f}"
+    return [judged.name, form.name, size, seconds, shown, "; ".join(map(_verdict, outcomes))]
+
+
+def _verdict(outcome: Outcome) -> str:
     tried = f"{len(outcome.steps)} tried, " if len(outcome.steps) > 1 else ""
-    size = f"{outcome.size / 1e6:.2f}"
-    return [case.name, form.name, size, seconds, shown, tried + outcome.reason]
+    return tried + outcome.reason
 
 
 @click.command()
@@ -87,15 +101,16 @@ def main(cases: tuple[str, ...], forms: tuple[str, ...], save: Path | None) -> N
     for name in cases or CASES:
         table = Table("model", "form", "MB", "s", "score on held-back data", "verdict", box=None)
         case = CASES[name]()
+        judged = case if isinstance(case, Together) else Together.alone(case)
         try:
-            measured = subject(case)
+            measured = [subject(part) for part in judged.cases]
         except OnnxsiteError as error:
             console.print(f"{name}: {error}", markup=False)
             continue
         for form in FORMS:
             if forms and form.name not in forms:
                 continue
-            found = row(case, measured, form, save)
+            found = row(judged, measured, form, save)
             if found is not None:
                 table.add_row(*map(escape, found))
         console.print(table)

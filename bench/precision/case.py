@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from builder.cache import cache_dir
 from builder.model import Array
+from builder.precision.gate import Finish
 from builder.session import Session
 from builder.sources import torch_factory
 
@@ -41,6 +42,8 @@ class Case:
         score: Holds a variant's run against the fp32 run, on the held-back data.
         gate: From the fp32 run to what the gate judges on; None for every so many inputs of
             `calibration`, which conversions don't see then.
+        finish: What the gate makes of outputs before a metric of results, as a stage behind the
+            model would.
     """
 
     name: str
@@ -49,6 +52,27 @@ class Case:
     held_back: list[Tensors]
     score: Score
     gate: Callable[[Run], list[Tensors]] | None = None
+    finish: Finish | None = None
+
+
+@dataclass(frozen=True)
+class Together:
+    """Graphs that are shipped in one form each, and judged by what they make together.
+
+    Attributes:
+        name: For tables.
+        cases: Each graph with what it is calibrated and gated on by itself.
+        score: Holds a variant of each, in order, against what is true.
+    """
+
+    name: str
+    cases: tuple[Case, ...]
+    score: Callable[[Sequence[Run]], dict[str, float]]
+
+    @classmethod
+    def alone(cls, case: Case) -> Together:
+        """One graph, scored against its fp32 run."""
+        return cls(case.name, (case,), lambda runs: case.score(runner(case.model), runs[0]))
 
 
 def cached(name: str, make: Callable[[Path], None]) -> Path:

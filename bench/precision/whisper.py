@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bench.precision import audio
-from bench.precision.case import Case, Run, Tensors, cached, cosine, exported, runner
+from bench.precision.case import (
+    Case,
+    Run,
+    Tensors,
+    Together,
+    cached,
+    cosine,
+    exported,
+    runner,
+)
 from builder.fetch import fetch
 from builder.model import Array
 from builder.recipe import Pinned
@@ -90,7 +99,23 @@ def decoder() -> Case:
             "same_tokens": float(np.mean(same)),
         }
 
-    return Case("whisper-tiny-en-decoder", models()["decoder"], calibration, held_back, score)
+    model = models()["decoder"]
+    return Case(
+        "whisper-tiny-en-decoder", model, calibration, held_back, score, finish=chosen_words
+    )
+
+
+def both() -> Together:
+    """Encoder and decoder of one form, judged by the words that they write together."""
+    return Together(
+        "whisper-tiny-en", (encoder(), decoder()), lambda runs: {"wer": wer(runs[0], runs[1])}
+    )
+
+
+def chosen_words(_index: int, outputs: Tensors) -> dict[str, Array]:
+    """The words that a decoder chooses, each token after the same text as fp32's."""
+    rows = outputs["logits"].argmax(axis=-1).tolist()
+    return {"text": np.array([text(row) for row in rows], object)}
 
 
 def models() -> dict[str, Path]:
