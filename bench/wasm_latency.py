@@ -33,7 +33,10 @@ const [files, rounds, feeds] = args;
 const ort = await import("/" + args[3].api);
 ort.env.wasm.wasmPaths = { mjs: "/" + args[3].glue, wasm: "/" + args[3].wasm };
 ort.env.wasm.numThreads = 1;
-const kinds = { float32: Float32Array, int64: BigInt64Array, int32: Int32Array, bool: Uint8Array };
+const kinds = {
+  float32: Float32Array, int64: BigInt64Array, int32: Int32Array, uint8: Uint8Array,
+  bool: Uint8Array,
+};
 const inputs = {};
 for (const { name, dtype, dims, file } of feeds) {
   const content = await (await fetch(file)).arrayBuffer();
