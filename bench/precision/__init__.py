@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from bench.precision import minilm, ocr, smollm, vad, whisper
+from bench.precision import efficientnet, minilm, ocr, smollm, vad, whisper
 from bench.precision.case import Case, Run, Score, Tensors
 
 __all__ = ["CASES", "Case", "Run", "Score", "Tensors"]
@@ -16,6 +16,7 @@ CASES: Mapping[str, Callable[[], Case]] = {
     "whisper-tiny-en-decoder": whisper.decoder,
     "smollm2-135m": smollm.case,
     "ppocr-v4-rec": ocr.case,
+    "efficientnet-lite0": efficientnet.case,
     **{name.replace("_", "-"): partial(vad.case, name) for name in vad.SHA256},
 }
 """By name; the first call of one may take minutes: it fetches and exports its model."""

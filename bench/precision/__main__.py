@@ -26,7 +26,12 @@ from builder.model import Model, Provenance, Reference, Signature
 from builder.precision import FORMS, Demand, Form, Subject, make
 from builder.session import Session
 
-METRICS = {"minilm": "cosine", "ppocr-v4-rec": "text", "smollm2-135m": "greedy"}
+METRICS = {
+    "minilm": "cosine",
+    "ppocr-v4-rec": "text",
+    "smollm2-135m": "greedy",
+    "efficientnet-lite0": "top1",
+}
 """What the gate judges by; signal-to-noise ratio elsewhere."""
 
 GATE = 32
