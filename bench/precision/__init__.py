@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from bench.precision import minilm, ocr, smollm, vad, whisper
+from bench.precision import efficientnet, minilm, ocr, smollm, vad, whisper
 from bench.precision.case import Case, Run, Score, Tensors, Together
 
 __all__ = ["CASES", "Case", "Run", "Score", "Tensors", "Together"]
@@ -17,6 +17,7 @@ CASES: Mapping[str, Callable[[], Case | Together]] = {
     "whisper-tiny-en-decoder": whisper.decoder,
     "smollm2-135m": smollm.case,
     "ppocr-v4-rec": ocr.case,
+    "efficientnet-lite0": efficientnet.case,
     **{name.replace("_", "-"): partial(vad.case, name) for name in vad.SHA256},
 }
 """By name; the first call of one may take minutes: it fetches and exports its model."""

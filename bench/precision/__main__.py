@@ -31,6 +31,7 @@ METRICS = {
     "ppocr-v4-rec": "text",
     "smollm2-135m": "greedy",
     "whisper-tiny-en-decoder": "wer",
+    "efficientnet-lite0": "top1",
 }
 """What the gate judges by; signal-to-noise ratio elsewhere."""
 
