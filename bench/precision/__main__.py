@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import get_args
 
 import onnx_ir as ir
 import rich_click as click
@@ -24,6 +25,7 @@ from builder import passes
 from builder.errors import OnnxsiteError
 from builder.model import Model, Provenance, Reference, Signature
 from builder.precision import FORMS, Demand, Form, Subject, make
+from builder.recipe import CalibrationMethod
 from builder.session import Session
 
 METRICS = {"minilm": "cosine", "ppocr-v4-rec": "text", "smollm2-135m": "greedy"}
@@ -33,7 +35,7 @@ GATE = 32
 """Calibration inputs that the gate judges on instead: evenly spaced ones."""
 
 
-def subject(case: Case) -> Subject:
+def subject(case: Case, method: CalibrationMethod = "minmax") -> Subject:
     """A case's model in normal form, with references for the gate and inputs to calibrate on.
 
     Raises:
@@ -49,7 +51,7 @@ def subject(case: Case) -> Subject:
     references = [Reference(str(i), inputs, session.run(inputs)) for i, inputs in enumerate(judged)]
     rest = [x for index, x in enumerate(case.calibration) if apart or index % step]
     calibration = [Reference(str(index), inputs, {}) for index, inputs in enumerate(rest)]
-    return Subject(model, references, calibration or None)
+    return Subject(model, references, calibration or None, method)
 
 
 def row(case: Case, measured: Subject, form: Form, save: Path | None) -> list[str] | None:
@@ -78,8 +80,14 @@ def row(case: Case, measured: Subject, form: Form, save: Path | None) -> list[st
 @click.command()
 @click.option("--case", "cases", multiple=True, type=click.Choice(list(CASES)))
 @click.option("--form", "forms", multiple=True, type=click.Choice([f.name for f in FORMS]))
+@click.option("--calibration-method", "method", type=click.Choice(get_args(CalibrationMethod)))
 @click.option("--save", type=click.Path(path_type=Path, file_okay=False))
-def main(cases: tuple[str, ...], forms: tuple[str, ...], save: Path | None) -> None:
+def main(
+    cases: tuple[str, ...],
+    forms: tuple[str, ...],
+    method: CalibrationMethod | None,
+    save: Path | None,
+) -> None:
     """Measure CASES in FORMS; all of both unless some are named."""
     console = Console(width=220)
     if save is not None:
@@ -88,7 +96,7 @@ def main(cases: tuple[str, ...], forms: tuple[str, ...], save: Path | None) -> N
         table = Table("model", "form", "MB", "s", "score on held-back data", "verdict", box=None)
         case = CASES[name]()
         try:
-            measured = subject(case)
+            measured = subject(case, method or "minmax")
         except OnnxsiteError as error:
             console.print(f"{name}: {error}", markup=False)
             continue
