@@ -26,7 +26,7 @@ from builder.session import Session
 from builder.snr import snr_of
 from tests.node_cases import Case
 
-TOLERANCES = {"fp16": 35.0, "int8": 15.0, "q4": 8.0}
+TOLERANCES = {"fp16": 35.0, "int8": 15.0, "q4": 8.0, "q8": 15.0, "uint8": 15.0}
 """dB, by what a tool's format starts with: the same for ours and for stock tools."""
 
 OUTCOMES = {

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from builder import zoo
 from builder.bundle.hosts import HOSTS
 from builder.errors import UsageError
-from builder.recipe import ModelRecipe, Recipe, VariantName
+from builder.recipe import OPT_IN, CalibrationMethod, ModelRecipe, Recipe, VariantName
 from builder.tasks import TASKS
 
 ZOO_PREFIX = "zoo:"
@@ -50,6 +50,7 @@ class Flags:
     max_error: float | None = None
     max_size: int | None = None
     calibration: Path | None = None
+    calibration_method: CalibrationMethod | None = None
 
 
 def make(
@@ -103,7 +104,8 @@ def steps(plan: Plan) -> Iterator[str]:
         yield f"{model.id}: import {model.source} as '{model.title}', task {model.task}"
         for pinned in [*model.files.values(), *(sample.file for sample in model.samples)]:
             yield f"{model.id}: fetch {pinned.ref}"
-        chosen = "every type" if model.dtypes == "auto" else ", ".join(model.dtypes)
+        every = f"every type but {' and '.join(OPT_IN)}"
+        chosen = every if model.dtypes == "auto" else ", ".join(model.dtypes)
         best = ", the best of them shipped" if model.dtypes == "auto" else ""
         yield f"{model.id}: convert to {chosen}, each held against fp32 on the CPU{best}"
     yield f"write the site '{plan.title}' for {HOSTS[plan.host].title} to {plan.out}"
@@ -128,9 +130,9 @@ def _overrides(flags: Flags, *, single: bool) -> dict[str, Any]:
     if flags.dtypes:
         auto = flags.dtypes == "auto"
         overrides["dtypes"] = "auto" if auto else list(dict.fromkeys(flags.dtypes))
-    for key in ("max_error", "max_size"):
-        if (limit := getattr(flags, key)) is not None:
-            overrides[key] = limit
+    for key in ("max_error", "max_size", "calibration_method"):
+        if (given := getattr(flags, key)) is not None:
+            overrides[key] = given
     if flags.calibration is not None:
         # Absolute: the flag starts from here, the recipe's own from its folder.
         overrides["calibration"] = str(flags.calibration.resolve())

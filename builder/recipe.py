@@ -11,11 +11,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from builder.errors import UsageError
 
-VariantName = Literal["fp32", "fp16", "int8", "q4", "q4f16"]
+VariantName = Literal["fp32", "fp16", "int8", "q4", "q4f16", "q8", "uint8"]
+CalibrationMethod = Literal["minmax", "entropy", "percentile"]
 MetricName = Literal[
     "snr", "top1", "cosine", "neighbours", "boxes", "text", "tokens", "greedy", "wer"
 ]
 Shape = list[int | str]
+
+OPT_IN: tuple[VariantName, ...] = ("q8", "uint8")
+"""Variants that "auto" doesn't try: slower and less right on WASM than `int8`, and nowhere else."""
 
 
 class _Strict(BaseModel):
@@ -60,13 +64,15 @@ class ModelRecipe(_Strict):
         files: Pinned files, fetched before import and handed to a factory by name.
         shapes: Corrected shapes of inputs, by name, where the model's own are false.
         options: What the task wants to know; its keys are documented with the task.
-        dtypes: Variants to ship; "auto" tries all and ships what no other beats in size and error.
+        dtypes: Variants to ship; "auto" tries all but `OPT_IN` and ships what no other beats in
+            size and error.
         metric: What variants are judged by, where the task's own isn't wanted.
         tolerance: What the metric must reach, by variant.
         max_error: Largest root mean square error of any output, as a share of the output's own.
         max_size: Largest graph and weights of a variant, in bytes.
         calibration: A folder of files like the samples, relative to the recipe, that conversions
             are calibrated on.
+        calibration_method: How `q8` gets the ranges of activations from them.
     """
 
     id: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9._-]*)?$")
@@ -87,6 +93,7 @@ class ModelRecipe(_Strict):
     max_error: float | None = Field(default=None, gt=0, lt=1)
     max_size: int | None = Field(default=None, gt=0)
     calibration: str | None = None
+    calibration_method: CalibrationMethod = "minmax"
 
 
 class Recipe(_Strict):

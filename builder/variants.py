@@ -13,7 +13,7 @@ from builder.estimate import peak_activations
 from builder.model import Model, Reference, Tensors, Verdict
 from builder.precision.gate import Finish
 from builder.precision.metrics import Outputs, snr
-from builder.recipe import ModelRecipe, VariantName
+from builder.recipe import OPT_IN, ModelRecipe, VariantName
 from builder.references import Gate
 from builder.session import Session
 
@@ -86,11 +86,11 @@ def make(
     Raises:
         GateError: Nothing is left to ship.
     """
-    subject = precision.Subject(model, gate.references, gate.calibration)
+    subject = precision.Subject(model, gate.references, gate.calibration, recipe.calibration_method)
     finish = _finish(post, gate.values) if post is not None else None
     outcomes: list[precision.Outcome] = []
     for form in precision.FORMS:
-        if recipe.dtypes != "auto" and form.dtype not in recipe.dtypes:
+        if form.dtype in OPT_IN if recipe.dtypes == "auto" else form.dtype not in recipe.dtypes:
             continue
         if any(o.form.dtype == form.dtype and o.ir is None for o in outcomes):
             continue  # its base failed

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import get_args
 
 import onnx_ir as ir
 import rich_click as click
@@ -24,6 +25,7 @@ from builder import passes
 from builder.errors import OnnxsiteError
 from builder.model import Model, Provenance, Reference, Signature
 from builder.precision import FORMS, Demand, Form, Outcome, Subject, make
+from builder.recipe import CalibrationMethod
 from builder.session import Session
 
 METRICS = {
@@ -42,7 +44,7 @@ GATE = 32
 """Calibration inputs that the gate judges on instead: evenly spaced ones."""
 
 
-def subject(case: Case) -> Subject:
+def subject(case: Case, method: CalibrationMethod = "minmax") -> Subject:
     """A case's model in normal form, with references for the gate and inputs to calibrate on.
 
     Raises:
@@ -58,7 +60,7 @@ def subject(case: Case) -> Subject:
     references = [Reference(str(i), inputs, session.run(inputs)) for i, inputs in enumerate(judged)]
     rest = [x for index, x in enumerate(case.calibration) if apart or index % step]
     calibration = [Reference(str(index), inputs, {}) for index, inputs in enumerate(rest)]
-    return Subject(model, references, calibration or None)
+    return Subject(model, references, calibration or None, method)
 
 
 def row(judged: Together, measured: list[Subject], form: Form, save: Path | None) -> Row:
@@ -93,8 +95,14 @@ def _verdict(outcome: Outcome) -> str:
 @click.command()
 @click.option("--case", "cases", multiple=True, type=click.Choice(list(CASES)))
 @click.option("--form", "forms", multiple=True, type=click.Choice([f.name for f in FORMS]))
+@click.option("--calibration-method", "method", type=click.Choice(get_args(CalibrationMethod)))
 @click.option("--save", type=click.Path(path_type=Path, file_okay=False))
-def main(cases: tuple[str, ...], forms: tuple[str, ...], save: Path | None) -> None:
+def main(
+    cases: tuple[str, ...],
+    forms: tuple[str, ...],
+    method: CalibrationMethod | None,
+    save: Path | None,
+) -> None:
     """Measure CASES in FORMS; all of both unless some are named."""
     console = Console(width=220)
     if save is not None:
@@ -104,7 +112,7 @@ def main(cases: tuple[str, ...], forms: tuple[str, ...], save: Path | None) -> N
         case = CASES[name]()
         judged = case if isinstance(case, Together) else Together.alone(case)
         try:
-            measured = [subject(part) for part in judged.cases]
+            measured = [subject(part, method or "minmax") for part in judged.cases]
         except OnnxsiteError as error:
             console.print(f"{name}: {error}", markup=False)
             continue

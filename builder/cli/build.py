@@ -84,8 +84,9 @@ A recipe, for one host: [cyan]python -m builder build --recipe site.toml --host 
     multiple=True,
     callback=_dtypes,
     help=f"Variants to make: {', '.join(DTYPES)}; repeat it or separate by commas. "
-    f"One that fails its gate is left out, with its reason. {AUTO} tries all, and leaves out those "
-    f"that another beats in both size and error.  [default: {AUTO}]",
+    f"One that fails its gate is left out, with its reason. {AUTO} tries all but "
+    f"{' and '.join(recipe.OPT_IN)}, and leaves out those that another beats in both size and "
+    f"error.  [default: {AUTO}]",
 )
 @click.option(
     "--max-error",
@@ -97,6 +98,11 @@ A recipe, for one host: [cyan]python -m builder build --recipe site.toml --host 
     "--calibration",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Folder of files like the samples (.npz for tensors) to calibrate conversions on.",
+)
+@click.option(
+    "--calibration-method",
+    type=click.Choice(get_args(recipe.CalibrationMethod)),
+    help="How q8 gets the ranges of activations.  [default: minmax]",
 )
 @click.option("--explain", is_flag=True, help="Say for each node that stays in fp32 why.")
 @click.option("--task", type=click.Choice(list(TASKS)), help="What the model does.")
@@ -115,6 +121,7 @@ def build(
     max_error: float | None,
     max_size: float | None,
     calibration: Path | None,
+    calibration_method: recipe.CalibrationMethod | None,
     explain: bool,
     task: str | None,
     host: str | None,
@@ -143,6 +150,7 @@ def build(
             max_error=max_error,
             max_size=round(max_size * MB) if max_size is not None else None,
             calibration=calibration,
+            calibration_method=calibration_method,
         ),
     )
     if dry_run:

@@ -13,12 +13,13 @@ from typing import Literal, TypeAlias
 import onnx_ir as ir
 
 from builder.model import Event
-from builder.precision import fp16, int4, int8
+from builder.precision import dynamic, fp16, int4, int8, qdq
 from builder.precision.emulate import emulated
 from builder.precision.fp16 import Kept
 from builder.precision.subject import Subject
-from builder.recipe import VariantName
+from builder.recipe import OPT_IN, VariantName
 from builder.session import Session
+from builder.webruntime.support import check
 
 Compute: TypeAlias = Literal["float32", "float16"]
 Device: TypeAlias = Literal["webgpu", "wasm"]
@@ -72,7 +73,7 @@ class Form:
     @property
     def name(self) -> str:
         """`int8-wasm`: the dtype, and what sets it apart from the form for every device."""
-        if self.dtype in ("fp32", "q4f16") or self.devices == ANY:
+        if self.dtype in ("fp32", "q4f16", *OPT_IN) or self.devices == ANY:
             return self.dtype
         return f"{self.dtype}-{'half' if self.compute == 'float16' else self.devices[0]}"
 
@@ -131,6 +132,27 @@ def _q4_half(subject: Subject, wider: frozenset[str]) -> Converted:
     return Converted(halved.ir, stored.layers, halved.kept, (*stored.events, *halved.events))
 
 
+def _q8(subject: Subject, wider: frozenset[str]) -> Converted:
+    made = qdq.convert(
+        subject.ir,
+        subject.activations,
+        subject.extents,
+        subject.plain_eighths,
+        subject.eighths,
+        wider=wider,
+    )
+    check(made.ir)
+    return Converted(made.ir, made.layers, (), made.events)
+
+
+def _uint8(subject: Subject, wider: frozenset[str]) -> Converted:
+    made = dynamic.convert(
+        subject.ir, subject.activations, subject.plain_eighths, subject.eighths, wider=wider
+    )
+    check(made.ir)
+    return Converted(made.ir, made.layers, (), made.events)
+
+
 def _halved(graph: ir.Model, subject: Subject, wider: frozenset[str]) -> Converted:
     halved = fp16.convert(graph, subject.ranges, wider)
     return Converted(halved.ir, halved.layers, halved.kept, halved.events)
@@ -145,5 +167,7 @@ FORMS: tuple[Form, ...] = (
     Form("int8", "float16", GPU, _int8_half),
     Form("q4", "float32", ANY, _q4),
     Form("q4f16", "float16", GPU, _q4_half),
+    Form("q8", "float32", CPU, _q8),
+    Form("uint8", "float32", CPU, _uint8),
 )
 """Every form. The first of each dtype is its base: where that fails, the others aren't tried."""

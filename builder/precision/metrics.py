@@ -6,7 +6,7 @@ Default tolerances, and why:
 |---|--:|--:|---|
 | fp32 | 80 dB | 0.995 (80 dB) | another order of summation costs 110 to 130 dB on real models; below 80 dB something else was changed |
 | fp16 | 35 dB | 0.95 (35 dB) | rounding weights to half costs 40 to 50 dB on convolutional nets; 35 dB is 2 % of error. At 45 dB 1 % of EfficientNet-Lite0's random crops, where two classes tie, change their answer: one in a few tens of references must not decide, so the SNR does |
-| int8 | 15 dB | 0.95 (10 dB) | 8 bits for each output channel give about 40 dB for each layer and 15 to 35 dB on logits of real models, where the ranking still holds |
+| int8, q8, uint8 | 15 dB | 0.95 (10 dB) | 8 bits for each output channel give about 40 dB for each layer and 15 to 35 dB on logits of real models, where the ranking still holds |
 | q4, q4f16 | 10 dB | 0.9 (7 dB) | 4 bits in blocks of 32 give about 22 dB for each layer |
 
 The others follow the same scale: a `cosine` of 0.999 is what keeps nearest neighbours of sentence
@@ -27,7 +27,7 @@ from rapidfuzz.distance import Levenshtein
 
 from builder.model import Array
 from builder.precision.words import wer
-from builder.recipe import VariantName
+from builder.recipe import OPT_IN, VariantName
 from builder.snr import SNR_CAP, snr_of
 
 WRITTEN = 16
@@ -233,7 +233,8 @@ def _overlap(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDAr
 
 
 def _by_dtype(fp32: float, fp16: float, int8: float, q4: float) -> dict[VariantName, float]:
-    return {"fp32": fp32, "fp16": fp16, "int8": int8, "q4": q4, "q4f16": q4}
+    eighths = dict.fromkeys(("int8", *OPT_IN), int8)
+    return {"fp32": fp32, "fp16": fp16, "q4": q4, "q4f16": q4, **eighths}
 
 
 METRICS: dict[str, Metric] = {

@@ -80,13 +80,14 @@ def find(graph: ir.Graph, elements: int) -> list[Product]:
     return found
 
 
-def plan(graph: ir.Graph, activations: Activations, elements: int) -> Plan:
+def plan(graph: ir.Graph, activations: Activations, elements: int, *, smooth: bool = True) -> Plan:
     """Choose smoothing for each activation and round every weight that it meets.
 
     Args:
         graph: In normal form.
         activations: Statistics of it; products without any are left out.
         elements: Smallest weight that is worth it.
+        smooth: Whether activations may be changed at all before they are rounded.
     """
     groups: dict[str, list[Product]] = defaultdict(list)
     for product in find(graph, elements):
@@ -97,7 +98,10 @@ def plan(graph: ir.Graph, activations: Activations, elements: int) -> Plan:
     result = Plan({}, {})
     for name, products in groups.items():
         statistics = activations[name]
-        chosen = smoothing.choose(statistics, [product.matrix for product in products])
+        matrices = [product.matrix for product in products]
+        chosen = smoothing.none(statistics.total.size)
+        if smooth:
+            chosen = smoothing.choose(statistics, matrices)
         result.smoothing[name] = chosen
         for product in products:
             rounded = smoothing.round_weight(product.matrix, chosen, statistics)

@@ -103,6 +103,12 @@ def choose(statistics: Statistics, weights: Sequence[Float]) -> Smoothing:
     return best
 
 
+def none(channels: int) -> Smoothing:
+    """What leaves an activation as it is."""
+    ones = np.ones(channels, np.float32)
+    return Smoothing(ones, ones, np.zeros(0, np.int64))
+
+
 def round_weight(weight: Float, smoothing: Smoothing, statistics: Statistics) -> Rounded:
     """Round a weight to int8 for each output, compensated for the activation that it meets.
 

@@ -8,9 +8,11 @@ from functools import cached_property
 import onnx_ir as ir
 
 from builder.model import Model, Reference
-from builder.precision import activations, int4, int8, products, ranges
+from builder.precision import activations, calibration, int4, int8, products, qdq, ranges
 from builder.precision.activations import Activations
 from builder.precision.blocks import Blocks
+from builder.precision.ranges import Range
+from builder.recipe import CalibrationMethod
 
 
 class Subject:
@@ -20,6 +22,7 @@ class Subject:
         model: In normal form; never changed.
         references: What variants are judged on; at least one.
         calibration: What ranges and statistics are measured on; the references unless given.
+        method: How ranges for static quantization are cut.
     """
 
     def __init__(
@@ -27,10 +30,12 @@ class Subject:
         model: Model,
         references: Sequence[Reference],
         calibration: Sequence[Reference] | None = None,
+        method: CalibrationMethod = "minmax",
     ) -> None:
         self.model = model
         self.references = tuple(references)
         self.calibration = tuple(calibration or references)
+        self.method = method
 
     @property
     def ir(self) -> ir.Model:
@@ -53,9 +58,20 @@ class Subject:
         return activations.measure(self.ir, self.calibration)
 
     @cached_property
+    def extents(self) -> dict[str, Range]:
+        """Ranges that static quantization rounds in; see `builder.precision.calibration`."""
+        names = qdq.values(self.ir.graph)
+        return calibration.measure(self.ir, names, self.calibration, self.method)
+
+    @cached_property
     def eighths(self) -> products.Plan:
         """How products are rounded to 8 bits."""
         return products.plan(self.ir.graph, self.activations, int8.INT8_ELEMENTS)
+
+    @cached_property
+    def plain_eighths(self) -> products.Plan:
+        """The same for activations that aren't smoothed first."""
+        return products.plan(self.ir.graph, self.activations, int8.INT8_ELEMENTS, smooth=False)
 
     @cached_property
     def quarters(self) -> dict[str, Blocks]:

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODELS = ("efficientnet-lite0", "centerface", "magika", "encoder", "mixed")
 """Ids: three of the zoo, and two of no known task."""
 
-DTYPES = "fp32,fp16,int8,q4,q4f16"
+DTYPES = "fp32,fp16,int8,q4,q4f16,q8,uint8"
 
 Arrays = dict[str, npt.NDArray[Any]]
 

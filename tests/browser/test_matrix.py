@@ -13,10 +13,12 @@ from builder.verify import Browser
 from tests.browser.site import MODELS, Arrays, Site
 
 FROM_FP32 = {"fp32": 80.0, "fp16": 35.0, "int8": 20.0, "q4": 10.0, "q4f16": 10.0}
+FROM_FP32 |= {"q8": 10.0, "uint8": 15.0}
 """Least signal-to-noise ratio in dB against the fp32 model on the CPU, for each output.
 
 fp32 sums in another order: 118 dB seen. Half precision has 11 bits of mantissa, 66 dB for one
 rounding; 41 dB seen after fifty layers. Eight bits of weights: 24 to 37 dB seen; four: 14 to 20.
+Eight bits of weights and activations: 21 upwards.
 """
 
 FROM_ITSELF = {"float32": 80.0, "float16": 35.0, "multiplied": 40.0}
@@ -26,7 +28,7 @@ products are multiplied in 8 bits, the last bit of an activation decides which w
 
 CELLS = [
     # engine, device, dtypes that it can run without a GPU in the machine
-    ("chromium", "wasm", ("fp32", "fp16", "int8", "q4")),
+    ("chromium", "wasm", ("fp32", "fp16", "int8", "q4", "q8", "uint8")),
     ("chromium", "webgpu", ("fp32", "fp16", "int8", "q4")),
     ("firefox", "wasm", ("fp32", "fp16", "int8", "q4")),
     ("firefox", "webgpu", ("fp32", "fp16", "int8", "q4", "q4f16")),
@@ -106,7 +108,8 @@ def test_computes_what_the_cpu_computes(
     variant = variants[got["info"]["variant"]]
     assert variant["name"] == best(variants, dtype, device, halves="Firefox" in got["agent"])
     itself = site.on_the_cpu(model, "model", variant["name"], stored)
-    kind = "multiplied" if variant["name"] == "int8-wasm" else variant["compute"]
+    multiplied = variant["name"] in ("int8-wasm", "q8", "uint8")
+    kind = "multiplied" if multiplied else variant["compute"]
     actual = decoded(got["model"])
     assert actual.keys() == expected.keys()
     for name, values in actual.items():
@@ -149,6 +152,7 @@ def test_a_variant_that_the_adapter_cannot_run_is_not_tried(site: Site, chromium
 
 def test_every_kind_of_form_is_there(site: Site) -> None:
     wanted = {"fp32", "fp16", "fp16-half", "int8", "int8-wasm", "int8-half", "q4", "q4f16"}
+    wanted |= {"q8", "uint8"}
     assert set(site.variants("encoder")) == wanted
 
 

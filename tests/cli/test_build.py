@@ -84,6 +84,23 @@ def test_what_another_variant_beats_is_left_out(model_file: Path, tmp_path: Path
     assert set(shipped) | set(reasons) == {"fp32", "fp16", "int8", "q4", "q4f16"}
 
 
+def test_static_and_dynamic_8_bits_are_made_where_asked_for(
+    model_file: Path, tmp_path: Path
+) -> None:
+    site, asked = tmp_path / "site", ("--dtype", "fp32,q8,uint8", "--calibration-method", "entropy")
+    result = run("build", model_file, "-o", site, "--json", *asked)
+    assert result.returncode == 0, result.stderr
+    (model,) = json.loads(result.stdout)["models"]
+    made = {variant["dtype"]: variant["devices"] for variant in model["variants"]}
+    reasons = {entry["dtype"]: entry["reason"] for entry in model["dropped"]}
+    assert set(made) | set(reasons) == {"fp32", "q8", "uint8"}
+    assert made["q8"] == ["wasm"]
+    # Its products are too small to be worth it.
+    assert "no product that is large enough" in reasons["uint8"]
+    recipe = (site / "models" / "net" / "recipe.toml").read_text()
+    assert 'calibration_method = "entropy"' in recipe
+
+
 def test_json_is_all_there_is_on_standard_output(model_file: Path, tmp_path: Path) -> None:
     result = run("build", model_file, "-o", tmp_path / "site", "--json", "--dtype", "fp32,fp16")
     report = json.loads(result.stdout)

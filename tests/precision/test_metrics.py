@@ -50,7 +50,7 @@ def test_max_abs_error() -> None:
     assert max_abs_error(one([1, 2, np.inf]), one([1, -1, np.inf])) == 3
 
 
-DTYPES = {"fp32", "fp16", "int8", "q4", "q4f16"}
+DTYPES = {"fp32", "fp16", "int8", "q4", "q4f16", "q8", "uint8"}
 
 
 def test_every_metric_has_limits_for_every_dtype() -> None:

@@ -20,6 +20,7 @@ from builder.errors import OnnxsiteError
 from builder.model import Array, Model, Provenance, Reference, Signature
 from builder.passes.check import validate
 from builder.precision import FORMS, Subject
+from builder.recipe import OPT_IN
 from builder.session import Session
 from builder.snr import snr_of
 
@@ -33,7 +34,9 @@ WEIGHTS = {
     "huge": np.full(SHAPE, 1e6, np.float32),
     "tiny": np.full((70,), 1e-7, np.float32),
 }
-MINIMA = {"fp32": 100.0, "fp16": 45.0, "int8": 15.0, "q4": 8.0, "q4f16": 8.0}
+MINIMA = {"fp32": 100.0, "fp16": 45.0, "int8": 15.0, "q4": 8.0, "q4f16": 8.0} | dict.fromkeys(
+    OPT_IN, 15.0
+)
 """dB."""
 
 

@@ -16,6 +16,13 @@ from tests.node_cases import Case, cases
 
 STEP = 12
 
+NOTHING_TO_DO = (
+    "no product or tied table",
+    "no convolution or product to compute in 8 bits",
+    "no product that is large enough",
+)
+"""Why forms that compute in other types refuse most cases."""
+
 
 @pytest.fixture(scope="module")
 def sample() -> list[Case]:
@@ -43,7 +50,7 @@ def test_node_cases_are_right_or_refused(
                 if made is None:
                     continue
             except OnnxsiteError as error:
-                if "no product or tied table" not in error.why:
+                if not any(said in error.why for said in NOTHING_TO_DO):
                     refused.append((case.name, error.why))
                 continue
             validate(made.ir, model.signature)  # what isn't refused must be valid

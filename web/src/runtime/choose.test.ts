@@ -13,6 +13,8 @@ function variant(dtype: VariantName, features: string[] = [], maxBufferSize = 1)
 
 const MULTIPLIED = { ...variant("int8"), name: "int8-wasm", devices: ["wasm"] } as Variant;
 
+const forTheCpu = (dtype: VariantName) => ({ ...variant(dtype), devices: ["wasm"] }) as Variant;
+
 const VARIANTS = [
   variant("fp32"),
   variant("fp16"),
@@ -145,4 +147,29 @@ it("doesn't try a variant whose weights exceed the GPU's buffers", () => {
   const small = { ...gpu(), maxBufferSize: 2 ** 26 };
   expect(chosen(probe({ adapter: gpu() }), {}, large).list[0]).toBe("webgpu int8 jspi 1");
   expect(chosen(probe({ adapter: small }), {}, large).list[0]).toBe("wasm int8 wasm 4");
+});
+
+describe("q8 and uint8", () => {
+  const variants = [...VARIANTS, forTheCpu("q8"), forTheCpu("uint8")];
+  const both = probe({ adapter: gpu("shader-f16") });
+
+  it.each([both, probe()])("aren't chosen where there is something else", (device) => {
+    expect(chosen(device, {}, variants).list).toEqual(chosen(device).list);
+  });
+
+  it.each(["q8", "uint8"] as const)("%s runs on the CPU where it is asked for", (dtype) => {
+    const { list, said } = chosen(both, { dtype }, variants);
+    expect(list[0]).toBe(`wasm ${dtype} wasm 4`);
+    expect(said).toBe("");
+  });
+
+  it("can't run on a GPU that is asked for", () => {
+    const { list, said } = chosen(both, { device: "webgpu", dtype: "q8" }, variants);
+    expect(list[0]).toBe("webgpu int8-half jspi 1");
+    expect(said).toContain("q8 can't run on webgpu: it wasn't built for that.");
+  });
+
+  it("are chosen where there is nothing else", () => {
+    expect(chosen(both, {}, [forTheCpu("q8")]).list).toEqual(["wasm q8 wasm 4"]);
+  });
 });

@@ -11,11 +11,14 @@ export interface Choice {
 /** More threads than this gain little on the small matrices of models that fit a page. */
 const MAX_THREADS = 4;
 
-/** What suits a device, best first: smallest and quickest, since every variant passed its gate. */
+/**
+ * What suits a device, best first: smallest and quickest, since every variant passed its gate. q8
+ * and uint8 are for those who ask for them: slower than int8 on the CPU, and not for GPUs.
+ */
 const PREFERENCE: Record<"webgpu-f16" | Device, readonly VariantName[]> = {
-  "webgpu-f16": ["int8", "fp16", "q8", "q4f16", "q4", "uint8", "fp32"],
-  webgpu: ["int8", "q8", "fp16", "q4", "uint8", "fp32"],
-  wasm: ["int8", "q8", "uint8", "fp16", "q4", "fp32"],
+  "webgpu-f16": ["int8", "fp16", "q4f16", "q4", "fp32"],
+  webgpu: ["int8", "fp16", "q4", "fp32"],
+  wasm: ["int8", "fp16", "q4", "fp32", "q8", "uint8"],
 };
 
 /** How many dtypes are tried on a device. */
@@ -32,7 +35,8 @@ export function choose(manifest: Manifest, probe: Probe, options: LoadOptions): 
   const events: RuntimeEvent[] = [];
   const say = (step: string, message: string, level: RuntimeEvent["level"] = "warning") =>
     events.push({ level, step, message });
-  const wanted = options.device ?? "auto";
+  const asked = options.device ?? "auto";
+  const wanted = asked === "auto" && isForTheCpu(manifest, options) ? "wasm" : asked;
   const candidates: Candidate[] = [];
   if (wanted !== "wasm") {
     if (probe.adapter) candidates.push(...onDevice("webgpu", manifest, probe, options, say));
@@ -53,6 +57,12 @@ export function choose(manifest: Manifest, probe: Probe, options: LoadOptions): 
     );
   }
   return { candidates, events };
+}
+
+/** Whether who asks for a dtype asks for the CPU: no form of it runs anywhere else. */
+function isForTheCpu(manifest: Manifest, { dtype }: LoadOptions): boolean {
+  const forms = modelStage(manifest).variants.filter((variant) => variant.dtype === dtype);
+  return forms.length > 0 && forms.every(({ devices }) => !devices.includes("webgpu"));
 }
 
 /** Of one dtype, a form for fewer devices, or for those that compute in halves, is the quicker. */
