@@ -34,7 +34,8 @@ def dominated(outcomes: Sequence[Outcome]) -> dict[VariantName, str]:
         if outcome.ir is None or outcome.verdict is None:
             continue
         dtype = STORAGE.get(outcome.form.dtype, outcome.form.dtype)
-        sizes.setdefault(dtype, outcome.size)
+        # Pruned weights are lighter on the wire only; then that is weighed for all of them.
+        sizes.setdefault(dtype, outcome.size if outcome.wire is None else outcome.wire)
         errors[dtype] = max(errors.get(dtype, -math.inf), -outcome.verdict.snr)
     found: dict[VariantName, str] = {}
     for dtype in sizes:

@@ -20,6 +20,7 @@ class Subject:
         model: In normal form; never changed.
         references: What variants are judged on; at least one.
         calibration: What ranges and statistics are measured on; the references unless given.
+        size: Bytes of graph and weights that forms are held against; the model's own unless given.
     """
 
     def __init__(
@@ -27,10 +28,17 @@ class Subject:
         model: Model,
         references: Sequence[Reference],
         calibration: Sequence[Reference] | None = None,
+        size: int | None = None,
     ) -> None:
         self.model = model
         self.references = tuple(references)
         self.calibration = tuple(calibration or references)
+        self._size = size
+
+    def lighter(self, graph: ir.Model) -> Subject:
+        """The same model with other weights, still held against this one's references and size."""
+        model = Model(graph, self.model.signature, self.model.provenance)
+        return Subject(model, self.references, self.calibration, self.size)
 
     @property
     def ir(self) -> ir.Model:
@@ -40,7 +48,7 @@ class Subject:
     @cached_property
     def size(self) -> int:
         """Bytes of graph and weights together."""
-        return int(ir.to_proto(self.ir).ByteSize())
+        return int(ir.to_proto(self.ir).ByteSize()) if self._size is None else self._size
 
     @cached_property
     def ranges(self) -> ranges.Ranges:
