@@ -1,6 +1,7 @@
 """Convert real models to every form, and hold each against fp32 by what its users care for.
 
     PYTHONPATH=. .venv/bin/python -m bench.precision [--case minilm] [--form int8] [--save DIR]
+        [--prune 0.3] [--cluster 64]
 
 Gates are those of the builder: a form that fails keeps its worst layers wider, or is dropped with
 its reason. Scores are on held-back data that calibration has not seen. Nor has the gate, but for
@@ -10,6 +11,7 @@ what a recipe would name as samples: the lines of the page and the five question
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import onnx_ir as ir
@@ -23,7 +25,16 @@ from bench.precision.case import Tensors, runner
 from builder import passes
 from builder.errors import OnnxsiteError
 from builder.model import Model, Provenance, Reference, Signature
-from builder.precision import FORMS, Demand, Form, Subject, make
+from builder.precision import (
+    FORMS,
+    HELD_TO,
+    Demand,
+    Form,
+    Ladder,
+    Passed,
+    Subject,
+    make,
+)
 from builder.session import Session
 
 METRICS = {"minilm": "cosine", "ppocr-v4-rec": "text", "smollm2-135m": "greedy"}
@@ -52,12 +63,20 @@ def subject(case: Case) -> Subject:
     return Subject(model, references, calibration or None)
 
 
-def row(case: Case, measured: Subject, form: Form, save: Path | None) -> list[str] | None:
+def row(
+    case: Case, measured: Subject, form: Form, save: Path | None, ladder: Ladder | None = None
+) -> list[str] | None:
     """What became of one form: its size, scores and verdict; None where it has no point."""
     started = time.perf_counter()
-    outcome = make(measured, form, Demand(METRICS.get(case.name, "snr")))
+    demand = Demand(METRICS.get(case.name, "snr"), wire=ladder is not None)
+    outcome = make(measured, form, demand)
     if outcome is None:
         return None
+    passed: tuple[Passed, ...] = ()
+    if ladder is not None:
+        held_to = replace(demand, held_to=HELD_TO.get(form.dtype))
+        lighter = ladder.climb(form, held_to, outcome)
+        outcome, passed = lighter.outcome, lighter.passed
     seconds = f"{time.perf_counter() - started:.0f}"
     if outcome.ir is None:
         return [case.name, form.name, "", seconds, "", f"left out: {outcome.reason}"]
@@ -72,15 +91,31 @@ def row(case: Case, measured: Subject, form: Form, save: Path | None) -> list[st
     shown = ", ".join(f"{name} {value:.5g}" for name, value in scores.items())
     tried = f"{len(outcome.steps)} tried, " if len(outcome.steps) > 1 else ""
     size = f"{outcome.size / 1e6:.2f}"
-    return [case.name, form.name, size, seconds, shown, tried + outcome.reason]
+    if outcome.wire is not None:
+        size += f" ({outcome.wire / 1e6:.2f} on the wire)"
+    told = "".join(f"; {p.name} {'kept' if p.kept else 'dropped'}: {p.reason}" for p in passed)
+    return [case.name, form.name, size, seconds, shown, tried + outcome.reason + told]
 
 
 @click.command()
 @click.option("--case", "cases", multiple=True, type=click.Choice(list(CASES)))
 @click.option("--form", "forms", multiple=True, type=click.Choice([f.name for f in FORMS]))
 @click.option("--save", type=click.Path(path_type=Path, file_okay=False))
-def main(cases: tuple[str, ...], forms: tuple[str, ...], save: Path | None) -> None:
-    """Measure CASES in FORMS; all of both unless some are named."""
+@click.option("--prune", type=float, help="Share of each large layer that becomes 0.")
+@click.option("--cluster", type=int, help="Values that each large layer has.")
+def main(
+    cases: tuple[str, ...],
+    forms: tuple[str, ...],
+    save: Path | None,
+    prune: float | None,
+    cluster: int | None,
+) -> None:
+    """Measure CASES in FORMS; all of both unless some are named.
+
+    With PRUNE or CLUSTER name the first form of each type: the others share its weights.
+    """
+    given = {"prune": prune, "cluster": cluster}
+    asked = {name: figure for name, figure in given.items() if figure is not None}
     console = Console(width=220)
     if save is not None:
         save.mkdir(parents=True, exist_ok=True)
@@ -92,10 +127,11 @@ def main(cases: tuple[str, ...], forms: tuple[str, ...], save: Path | None) -> N
         except OnnxsiteError as error:
             console.print(f"{name}: {error}", markup=False)
             continue
+        ladder = Ladder(measured, asked) if asked else None
         for form in FORMS:
             if forms and form.name not in forms:
                 continue
-            found = row(case, measured, form, save)
+            found = row(case, measured, form, save, ladder)
             if found is not None:
                 table.add_row(*map(escape, found))
         console.print(table)

@@ -186,6 +186,7 @@ def report(variants: Variants) -> dict[str, object]:
                 "pass": passed.name,
                 "asked": passed.asked,
                 "dtype": dtype,
+                "fits": passed.fits,
                 "kept": passed.kept,
                 "reason": passed.reason,
                 "layers": passed.layers[0],

@@ -214,8 +214,8 @@ def _passes(out: Path, model: str) -> None:
             else ""
             for key in ("wire", "size")
         ]
-        said = "[green]kept[/]" if entry["kept"] else "[red]dropped[/]"
-        reason = f"{said}  {escape(entry['reason'])}"
+        said = "[green]kept[/]" if entry["kept"] else "[red]dropped[/]" if entry["fits"] else ""
+        reason = f"{said}  {escape(entry['reason'])}".strip()
         table.add_row(f"{entry['pass']} {entry['asked']:g}", entry["dtype"], *sizes, reason)
     console.out.print(table)
 

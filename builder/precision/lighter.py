@@ -101,6 +101,7 @@ class Passed:
         name: Of the pass.
         asked: The figure that the recipe gives.
         kept: Whether the dtype is made with it.
+        fits: Whether the pass can make the dtype smaller at all.
         reason: Why, in a sentence.
         layers: How many it was applied to in the end, of how many large ones.
         before, after: Bytes of the dtype's first form: raw, and compressed by estimate; `after` is
@@ -116,6 +117,7 @@ class Passed:
     before: tuple[int, int] = (0, 0)
     after: tuple[int, int] = (0, 0)
     steps: tuple[Step, ...] = ()
+    fits: bool = True
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,8 @@ class Ladder:
             if form.dtype in step.dtypes:
                 found = self._apply(step, asked, form, demand, found)
             else:
-                spared = Passed(step.name, asked, False, f"Not for {form.dtype}: {step.spared}")
+                reason = f"Left as it is: {step.spared}"
+                spared = Passed(step.name, asked, False, reason, fits=False)
                 found = replace(found, passed=(*found.passed, spared))
         return found
 
@@ -239,6 +242,8 @@ def events(form: Form, passed: Passed) -> list[Event]:
     ]
     if passed.kept:
         return [*tried, Event("info", passed.name, f"{form.dtype}: {passed.reason}")]
+    if not passed.fits:
+        return [Event("info", passed.name, f"{form.dtype}: {passed.reason}")]
     return [*tried, Event("warning", passed.name, f"{form.dtype}: dropped. {passed.reason}")]
 
 

@@ -39,8 +39,8 @@ def minimum(dtype: VariantName, compute: Compute, verdict: Verdict, probe_snr: f
         probe_snr: What the CPU reaches on the probe.
 
     Returns:
-        fp32: 50, unless its weights were pruned or clustered: then as for fewer bits. fp16 computing
-        in half: the probe's, at most 60, less 15, but at least 20. Fewer bits: the probe's or the
+        fp32: 50, where its weights were pruned or clustered as for fewer bits. fp16 computing in
+        half: the probe's, at most 60, less 15, but at least 20. Fewer bits: the probe's or the
         gate's, whichever is worse, at most what fp32 must reach, less 3, but at least 10; in half,
         less what half adds.
     """
