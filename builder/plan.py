@@ -51,6 +51,8 @@ class Flags:
     max_size: int | None = None
     calibration: Path | None = None
     calibration_method: CalibrationMethod | None = None
+    prune: float | None = None
+    cluster: int | None = None
 
 
 def make(
@@ -107,6 +109,11 @@ def steps(plan: Plan) -> Iterator[str]:
         every = f"every type but {' and '.join(OPT_IN)}"
         chosen = every if model.dtypes == "auto" else ", ".join(model.dtypes)
         best = ", the best of them shipped" if model.dtypes == "auto" else ""
+        if model.prune is not None:
+            share = f"{100 * model.prune:g} %"
+            yield f"{model.id}: prune {share} of each large layer where the gate holds"
+        if model.cluster is not None:
+            yield f"{model.id}: cluster each large layer to {model.cluster} values likewise"
         yield f"{model.id}: convert to {chosen}, each held against fp32 on the CPU{best}"
     yield f"write the site '{plan.title}' for {HOSTS[plan.host].title} to {plan.out}"
 
@@ -130,7 +137,7 @@ def _overrides(flags: Flags, *, single: bool) -> dict[str, Any]:
     if flags.dtypes:
         auto = flags.dtypes == "auto"
         overrides["dtypes"] = "auto" if auto else list(dict.fromkeys(flags.dtypes))
-    for key in ("max_error", "max_size", "calibration_method"):
+    for key in ("max_error", "max_size", "calibration_method", "prune", "cluster"):
         if (given := getattr(flags, key)) is not None:
             overrides[key] = given
     if flags.calibration is not None:

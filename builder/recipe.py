@@ -73,6 +73,10 @@ class ModelRecipe(_Strict):
         calibration: A folder of files like the samples, relative to the recipe, that conversions
             are calibrated on.
         calibration_method: How `q8` gets the ranges of activations from them.
+        prune: Share of the weights of each large layer that become 0, the smallest ones; in every
+            variant whose gate holds with it.
+        cluster: Number of distinct values that each large layer has, times a scale for each output
+            channel; in every variant with 8 bits or more whose gate holds with it.
     """
 
     id: str = Field(default="", pattern=r"^([a-z0-9][a-z0-9._-]*)?$")
@@ -94,6 +98,8 @@ class ModelRecipe(_Strict):
     max_size: int | None = Field(default=None, gt=0)
     calibration: str | None = None
     calibration_method: CalibrationMethod = "minmax"
+    prune: float | None = Field(default=None, gt=0, lt=1)
+    cluster: int | None = Field(default=None, ge=2, le=256)
 
 
 class Recipe(_Strict):

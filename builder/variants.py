@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
@@ -55,11 +55,13 @@ class Variants:
         shipped: In the order of `builder.precision.forms.FORMS`.
         dropped: One for each dtype of which no form is shipped.
         outcomes: Of every form that was tried.
+        passed: What became of the passes that the recipe asks for, by dtype.
     """
 
     shipped: tuple[BuiltVariant, ...]
     dropped: tuple[Dropped, ...]
     outcomes: tuple[precision.Outcome, ...]
+    passed: Mapping[VariantName, tuple[precision.Passed, ...]]
 
 
 def make(
@@ -86,7 +88,11 @@ def make(
     Raises:
         GateError: Nothing is left to ship.
     """
-    subject = precision.Subject(model, gate.references, gate.calibration, recipe.calibration_method)
+    plain = precision.Subject(model, gate.references, gate.calibration, recipe.calibration_method)
+    names = [step.name for step in precision.PASSES]
+    asked = {key: value for key in names if (value := getattr(recipe, key)) is not None}
+    ladder = precision.Ladder(plain, asked)
+    lighter: dict[VariantName, precision.Lighter] = {}
     finish = _finish(post, gate.values) if post is not None else None
     outcomes: list[precision.Outcome] = []
     for form in precision.FORMS:
@@ -96,9 +102,24 @@ def make(
             continue  # its base failed
         report(f"convert to {form.name} and measure")
         demand = precision.Demand(
-            metric, recipe.tolerance.get(form.dtype), recipe.max_error, recipe.max_size, finish
+            metric,
+            recipe.tolerance.get(form.dtype),
+            recipe.max_error,
+            recipe.max_size,
+            wire=bool(asked),
+            finish=finish,
         )
-        outcome = precision.make(subject, form, demand)
+        base = lighter.get(precision.STORAGE.get(form.dtype, form.dtype))
+        outcome = precision.make(base.subject if base else plain, form, demand)
+        if outcome is not None and asked and base is None:
+            report(f"{' and '.join(asked)} {form.dtype} and measure")
+            held = precision.HELD_TO.get(form.dtype, form.dtype)
+            least = recipe.tolerance.get(form.dtype, recipe.tolerance.get(held))
+            held_to = replace(demand, held_to=held, tolerance=least)
+            base = lighter[form.dtype] = ladder.climb(form, held_to, outcome)
+            outcome = base.outcome
+            for passed in base.passed:
+                model.events += precision.lighter_events(form, passed)
         if outcome is not None:
             outcomes.append(outcome)
             _tell(model, outcome)
@@ -116,7 +137,8 @@ def make(
     if not shipped:
         reasons = "; ".join(f"{entry.dtype}: {entry.reason}" for entry in dropped)
         raise GateError(f"model '{recipe.id}'", f"no variant is right ({reasons})")
-    return Variants(shipped, dropped, tuple(outcomes))
+    made = {dtype: found.passed for dtype, found in lighter.items()}
+    return Variants(shipped, dropped, tuple(outcomes), made)
 
 
 def _tell(model: Model, outcome: precision.Outcome) -> None:

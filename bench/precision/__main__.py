@@ -1,6 +1,7 @@
 """Convert real models to every form, and hold each against fp32 by what its users care for.
 
     PYTHONPATH=. .venv/bin/python -m bench.precision [--case minilm] [--form int8] [--save DIR]
+        [--prune 0.3] [--cluster 64]
 
 Gates are those of the builder: a form that fails keeps its worst layers wider, or is dropped with
 its reason. Scores are on held-back data that calibration has not seen. Nor has the gate, but for
@@ -10,6 +11,8 @@ what a recipe would name as samples: the lines of the page and the five question
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -24,7 +27,17 @@ from bench.precision.case import runner
 from builder import passes
 from builder.errors import OnnxsiteError
 from builder.model import Model, Provenance, Reference, Signature
-from builder.precision import FORMS, Demand, Form, Outcome, Subject, make
+from builder.precision import (
+    FORMS,
+    HELD_TO,
+    Demand,
+    Form,
+    Ladder,
+    Outcome,
+    Passed,
+    Subject,
+    make,
+)
 from builder.recipe import CalibrationMethod
 from builder.session import Session
 
@@ -63,16 +76,29 @@ def subject(case: Case, method: CalibrationMethod = "minmax") -> Subject:
     return Subject(model, references, calibration or None, method)
 
 
-def row(judged: Together, measured: list[Subject], form: Form, save: Path | None) -> Row:
+def row(
+    judged: Together,
+    measured: list[Subject],
+    form: Form,
+    save: Path | None,
+    ladders: Sequence[Ladder] = (),
+) -> Row:
     """What became of one form: its size, scores and verdict; None where it has no point."""
     started = time.perf_counter()
-    outcomes = []
-    for case, each in zip(judged.cases, measured, strict=True):
-        demand = Demand(METRICS.get(case.name, "snr"), finish=case.finish)
+    outcomes: list[Outcome] = []
+    told: list[str] = []
+    for index, (case, each) in enumerate(zip(judged.cases, measured, strict=True)):
+        demand = Demand(METRICS.get(case.name, "snr"), finish=case.finish, wire=bool(ladders))
         outcome = make(each, form, demand)
         if outcome is None:
             return None
+        passed: tuple[Passed, ...] = ()
+        if ladders:
+            held_to = replace(demand, held_to=HELD_TO.get(form.dtype))
+            lighter = ladders[index].climb(form, held_to, outcome)
+            outcome, passed = lighter.outcome, lighter.passed
         outcomes.append(outcome)
+        told.append(_verdict(outcome, passed))
     seconds = f"{time.perf_counter() - started:.0f}"
     graphs = [outcome.ir for outcome in outcomes if outcome.ir is not None]
     if len(graphs) < len(outcomes):
@@ -84,12 +110,15 @@ def row(judged: Together, measured: list[Subject], form: Form, save: Path | None
     scores = judged.score([Session(graph).run for graph in graphs])
     shown = ", ".join(f"{name} {value:.5g}" for name, value in scores.items())
     size = f"{sum(outcome.size for outcome in outcomes) / 1e6:.2f}"
-    return [judged.name, form.name, size, seconds, shown, "; ".join(map(_verdict, outcomes))]
+    if ladders:
+        size += f" ({sum(outcome.wire or 0 for outcome in outcomes) / 1e6:.2f} on the wire)"
+    return [judged.name, form.name, size, seconds, shown, "; ".join(told)]
 
 
-def _verdict(outcome: Outcome) -> str:
+def _verdict(outcome: Outcome, passed: Sequence[Passed]) -> str:
     tried = f"{len(outcome.steps)} tried, " if len(outcome.steps) > 1 else ""
-    return tried + outcome.reason
+    kept = "".join(f"; {p.name} {'kept' if p.kept else 'dropped'}: {p.reason}" for p in passed)
+    return tried + outcome.reason + kept
 
 
 @click.command()
@@ -97,13 +126,22 @@ def _verdict(outcome: Outcome) -> str:
 @click.option("--form", "forms", multiple=True, type=click.Choice([f.name for f in FORMS]))
 @click.option("--calibration-method", "method", type=click.Choice(get_args(CalibrationMethod)))
 @click.option("--save", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--prune", type=float, help="Share of each large layer that becomes 0.")
+@click.option("--cluster", type=int, help="Values that each large layer has.")
 def main(
     cases: tuple[str, ...],
     forms: tuple[str, ...],
     method: CalibrationMethod | None,
     save: Path | None,
+    prune: float | None,
+    cluster: int | None,
 ) -> None:
-    """Measure CASES in FORMS; all of both unless some are named."""
+    """Measure CASES in FORMS; all of both unless some are named.
+
+    With PRUNE or CLUSTER name the first form of each type: the others share its weights.
+    """
+    given = {"prune": prune, "cluster": cluster}
+    asked = {name: figure for name, figure in given.items() if figure is not None}
     console = Console(width=220)
     if save is not None:
         save.mkdir(parents=True, exist_ok=True)
@@ -116,10 +154,11 @@ def main(
         except OnnxsiteError as error:
             console.print(f"{name}: {error}", markup=False)
             continue
+        ladders = [Ladder(each, asked) for each in measured] if asked else []
         for form in FORMS:
             if forms and form.name not in forms:
                 continue
-            found = row(judged, measured, form, save)
+            found = row(judged, measured, form, save, ladders)
             if found is not None:
                 table.add_row(*map(escape, found))
         console.print(table)

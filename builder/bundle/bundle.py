@@ -15,6 +15,7 @@ from builder.bundle.store import Store
 from builder.bundle.weights import Stored, store_variants
 from builder.model import Model, Signature, Verdict
 from builder.precision import FORMS
+from builder.precision.gate import Step
 from builder.recipe import ModelRecipe
 from builder.references import BuiltReference
 from builder.variants import BuiltVariant, Dropped, Variants
@@ -157,23 +158,17 @@ def _dropped(dropped: Dropped) -> types.Dropped:
 
 
 def report(variants: Variants) -> dict[str, object]:
-    """What was tried for every form, and why nodes stay in fp32: the content of `report.json`."""
+    """The content of `report.json`: what was tried for every form, why nodes stay in fp32, and what
+    became of the passes that were asked for.
+    """
     return {
         "variants": [
             {
                 "name": outcome.form.name,
                 "shipped": any(v.form is outcome.form for v in variants.shipped),
                 "reason": outcome.reason,
-                "steps": [
-                    {
-                        "tried": step.tried,
-                        "size": step.size,
-                        "snr": round(step.verdict.snr, 2),
-                        step.verdict.metric: round(step.verdict.value, 6),
-                        "passed": step.verdict.passed,
-                    }
-                    for step in outcome.steps
-                ],
+                **({} if outcome.wire is None else {"size": outcome.size, "wire": outcome.wire}),
+                "steps": [_step(step) for step in outcome.steps],
                 "kept": [
                     {
                         "node": kept.name,
@@ -185,8 +180,41 @@ def report(variants: Variants) -> dict[str, object]:
                 ],
             }
             for outcome in variants.outcomes
-        ]
+        ],
+        "passes": [
+            {
+                "pass": passed.name,
+                "asked": passed.asked,
+                "dtype": dtype,
+                "fits": passed.fits,
+                "kept": passed.kept,
+                "reason": passed.reason,
+                "layers": passed.layers[0],
+                "large": passed.layers[1],
+                "before": _sizes(*passed.before),
+                "after": _sizes(*passed.after),
+                "steps": [_step(step) for step in passed.steps],
+            }
+            for dtype, found in variants.passed.items()
+            for passed in found
+        ],
     }
+
+
+def _step(step: Step) -> dict[str, object]:
+    return {
+        "tried": step.tried,
+        "size": step.size,
+        **({} if step.wire is None else {"wire": step.wire}),
+        "snr": round(step.verdict.snr, 2),
+        step.verdict.metric: round(step.verdict.value, 6),
+        "passed": step.verdict.passed,
+    }
+
+
+def _sizes(raw: int, wire: int) -> dict[str, int]:
+    """Bytes of graph and weights, as they are and compressed (by estimate)."""
+    return {"size": raw, "wire": wire}
 
 
 def _samples(recipe: ModelRecipe, paths: Sequence[Path], store: Store) -> list[types.Sample]:

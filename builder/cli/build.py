@@ -104,6 +104,17 @@ A recipe, for one host: [cyan]python -m builder build --recipe site.toml --host 
     type=click.Choice(get_args(recipe.CalibrationMethod)),
     help="How q8 gets the ranges of activations.  [default: minmax]",
 )
+@click.option(
+    "--prune",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Share of the weights of each large layer that become 0, the smallest: 0.3. Layers, and "
+    "variants, whose gate fails with it stay as they are.",
+)
+@click.option(
+    "--cluster",
+    type=click.IntRange(2, 256),
+    help="Distinct values that each large layer has, stored as indices into them: 64. Likewise.",
+)
 @click.option("--explain", is_flag=True, help="Say for each node that stays in fp32 why.")
 @click.option("--task", type=click.Choice(list(TASKS)), help="What the model does.")
 @click.option("--host", type=click.Choice(list(HOSTS)), help="Where the site will be hosted.")
@@ -122,6 +133,8 @@ def build(
     max_size: float | None,
     calibration: Path | None,
     calibration_method: recipe.CalibrationMethod | None,
+    prune: float | None,
+    cluster: int | None,
     explain: bool,
     task: str | None,
     host: str | None,
@@ -151,6 +164,8 @@ def build(
             max_size=round(max_size * MB) if max_size is not None else None,
             calibration=calibration,
             calibration_method=calibration_method,
+            prune=prune,
+            cluster=cluster,
         ),
     )
     if dry_run:
@@ -166,6 +181,8 @@ def build(
         console.print_json(_summary(result))
     elif not quiet:
         _show(result, verbose)
+        for manifest in result.manifests:
+            _passes(result.out, manifest["id"])
         if explain:
             for manifest in result.manifests:
                 _explain(result.out, manifest["id"])
@@ -173,7 +190,7 @@ def build(
 
 def _explain(out: Path, model: str) -> None:
     """A table of the nodes that stay in fp32, and why, for the variants that have them alike."""
-    report = json.loads((out / site.MODELS / model / REPORT).read_text(encoding="utf-8"))
+    report = _report(out, model)
     tables: dict[str, list[str]] = {}
     for variant in report["variants"]:
         if variant["kept"]:
@@ -188,6 +205,33 @@ def _explain(out: Path, model: str) -> None:
         console.out.print(table)
     if not tables:
         console.out.print(f"{model}: no node stays in fp32")
+
+
+def _passes(out: Path, model: str) -> None:
+    """A table of what the passes that were asked for save, if any were."""
+    found = _report(out, model)["passes"]
+    if not found:
+        return
+    table = Table(title=f"{model}, by estimate", title_justify="left", box=None)
+    for column in ("pass", "type", "on the wire", "raw", ""):
+        table.add_column(column)
+    for entry in found:
+        sizes = [
+            " → ".join(console.size(entry[side][key]) for side in ("before", "after"))
+            if entry["kept"]
+            else ""
+            for key in ("wire", "size")
+        ]
+        said = "[green]kept[/]" if entry["kept"] else "[red]dropped[/]" if entry["fits"] else ""
+        reason = f"{said}  {escape(entry['reason'])}".strip()
+        table.add_row(f"{entry['pass']} {entry['asked']:g}", entry["dtype"], *sizes, reason)
+    console.out.print(table)
+
+
+def _report(out: Path, model: str) -> dict[str, Any]:
+    content = (out / site.MODELS / model / REPORT).read_text(encoding="utf-8")
+    report: dict[str, Any] = json.loads(content)
+    return report
 
 
 def _run(what: plan.Plan, *, silent: bool) -> pipeline.Result:
@@ -230,6 +274,7 @@ def _summary(result: pipeline.Result) -> dict[str, Any]:
                     for variant in _variants(manifest)
                 ],
                 "dropped": manifest["dropped"],
+                "passes": _report(result.out, manifest["id"])["passes"],
                 "events": manifest["events"],
             }
             for manifest in result.manifests

@@ -34,8 +34,10 @@ def dominated(outcomes: Sequence[Outcome]) -> dict[VariantName, str]:
         if outcome.ir is None or outcome.verdict is None:
             continue
         dtype = STORAGE.get(outcome.form.dtype, outcome.form.dtype)
-        sizes.setdefault(dtype, outcome.size)
+        # Pruned weights are lighter on the wire only; then that is weighed for all of them.
+        sizes.setdefault(dtype, outcome.size if outcome.wire is None else outcome.wire)
         errors[dtype] = max(errors.get(dtype, -math.inf), -outcome.verdict.snr)
+    where = " on the wire" if any(outcome.wire is not None for outcome in outcomes) else ""
     found: dict[VariantName, str] = {}
     for dtype in sizes:
         for other in sizes:
@@ -43,7 +45,8 @@ def dominated(outcomes: Sequence[Outcome]) -> dict[VariantName, str]:
                 continue
             if sizes[other] * SMALLER <= sizes[dtype] and errors[other] < errors[dtype] - BETTER:
                 found[dtype] = (
-                    f"{other} is better: {sizes[other] / 1e6:.1f} MB at {-errors[other]:.1f} dB, "
+                    f"{other} is better: {sizes[other] / 1e6:.1f} MB{where} at "
+                    f"{-errors[other]:.1f} dB, "
                     f"{dtype} {sizes[dtype] / 1e6:.1f} MB at {-errors[dtype]:.1f} dB"
                 )
                 break

@@ -25,7 +25,12 @@ Rounder = Callable[[int, Float], Float]
 """From the index k of an input and the weights [k.., N] as they are now, to rounded row k [N]."""
 
 
-def compensated(weight: Float, gram: Float | None, rounder: Rounder) -> Float:
+def compensated(
+    weight: Float,
+    gram: Float | None,
+    rounder: Rounder,
+    zeros: npt.NDArray[np.bool_] | None = None,
+) -> Float:
     """Round a weight input by input.
 
     Args:
@@ -33,6 +38,8 @@ def compensated(weight: Float, gram: Float | None, rounder: Rounder) -> Float:
         gram: X'X, float32 [K, K], of the rows x that the weight is multiplied with; None rounds to
             nearest.
         rounder: Rounds one row; it is called for k = 0..K-1 in order.
+        zeros: bool [K, N]: what becomes or stays 0, and takes no error of others over; what is 0
+            already unless given.
 
     Returns:
         The rounded weight, float32 [K, N].
@@ -40,17 +47,21 @@ def compensated(weight: Float, gram: Float | None, rounder: Rounder) -> Float:
     work = weight.astype(np.float32).copy()
     inputs = len(work)
     rounded = np.empty_like(work)
+    zeros = weight == 0 if zeros is None else zeros
     factor = None if gram is None else _factor(gram)
     if factor is None:
         for k in range(inputs):
+            work[k][zeros[k]] = 0
             rounded[k] = rounder(k, work[k:])
         return rounded
     for start in range(0, inputs, BLOCK):
         end = min(start + BLOCK, inputs)
         errors = np.empty((end - start, work.shape[1]), np.float32)
         for k in range(start, end):
+            wanted = work[k].copy()
+            work[k][zeros[k]] = 0
             rounded[k] = rounder(k, work[k:])
-            error = (work[k] - rounded[k]) / factor[k, k]
+            error = (wanted - rounded[k]) / factor[k, k]
             work[k + 1 : end] -= np.outer(factor[k, k + 1 : end], error)
             errors[k - start] = error
         work[end:] -= factor[start:end, end:].T @ errors

@@ -13,8 +13,17 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from builder.passes.base import constant
-from builder.precision.activations import Activations
+from builder.precision.activations import CHANNEL, Activations
 from builder.precision.storage import weight
+
+
+def correct_readers(
+    value: ir.Value, lost: npt.NDArray[np.float32], activations: Activations, graph: ir.Graph
+) -> None:
+    """Correct the bias of every node that multiplies with a weight; see `correct`."""
+    for node, index in tuple(value.uses()):
+        if index == 1 and node.op_type in CHANNEL and node.graph is graph and node.domain == "":
+            correct(node, lost, activations, graph)
 
 
 def correct(

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import brotli
 import numpy as np
 import onnx_ir as ir
 
@@ -40,6 +41,8 @@ class Demand:
         max_error: Largest root mean square of the error of any output, as a share of the output's
             own; None for no limit of its own.
         max_size: Largest graph and weights in bytes; None for no limit.
+        held_to: The dtype whose default tolerance and SNR floor apply; None for the form's own.
+        wire: Whether sizes on the wire are estimated as well.
         finish: Run on the outputs before a metric of results measures; None for as they are.
     """
 
@@ -47,16 +50,33 @@ class Demand:
     tolerance: float | None = None
     max_error: float | None = None
     max_size: int | None = None
+    held_to: VariantName | None = None
+    wire: bool = False
     finish: Finish | None = None
 
 
 @dataclass(frozen=True)
 class Step:
-    """One attempt: what was tried, and what came of it."""
+    """One attempt: what was tried, and what came of it.
+
+    Attributes:
+        tried: In words.
+        size: Bytes of graph and weights.
+        verdict: Of the gate.
+        wire: Bytes when compressed, estimated by `on_the_wire`; None where that isn't asked for.
+    """
 
     tried: str
     size: int
     verdict: Verdict
+    wire: int | None = None
+
+
+def on_the_wire(content: bytes) -> int:
+    """Bytes that a visitor would download: brotli at its fastest, within a tenth of what a site's
+    own compression makes of weights in 8 bits or of zeros, and larger, not smaller.
+    """
+    return len(brotli.compress(content, quality=1, lgwin=24))
 
 
 @dataclass(frozen=True)
@@ -72,6 +92,7 @@ class Outcome:
         events: What the conversion changed or left, and why.
         steps: Every attempt.
         kept: Nodes that stay in fp32 by measurement.
+        wire: Bytes when compressed, estimated; None where that isn't asked for.
     """
 
     form: Form
@@ -82,13 +103,20 @@ class Outcome:
     events: tuple[Event, ...] = ()
     steps: tuple[Step, ...] = ()
     kept: tuple[Kept, ...] = ()
+    wire: int | None = None
 
 
 @dataclass
-class _Trial:
+class Trial:
     """Judges graphs of one form, and remembers how they did.
 
     Size and validity are those of the graph that ships; what it computes in half is emulated.
+
+    Attributes:
+        subject: The model that they are made from.
+        form: Which.
+        demand: What they must reach.
+        steps: What was judged so far.
     """
 
     subject: Subject
@@ -97,21 +125,28 @@ class _Trial:
     steps: list[Step] = field(default_factory=list)
 
     def judge(self, graph: ir.Model, tried: str) -> tuple[Verdict, int]:
+        """Check and run a graph: the verdict, and bytes of graph and weights.
+
+        Raises:
+            ConversionError: The graph is invalid.
+            UnsupportedError: It can't be run.
+        """
         validate(graph, self.subject.model.signature)
         content = ir.to_proto(graph).SerializeToString(deterministic=True)
         session, weighs = Session(content), len(content)
+        wire = on_the_wire(content) if self.demand.wire else None
         del content  # the session has a copy of its own
         references = self.subject.references
         if self.form.compute == "float16":
             session.run(references[0].inputs)  # the graph that ships can be run as well
             session = self.form.session(graph)
         verdict = judge(
-            self.form.dtype,
+            self.demand.held_to or self.form.dtype,
             [reference.outputs for reference in references],
             list(session.each(reference.inputs for reference in references)),
             self.demand,
         )
-        self.steps.append(Step(tried, weighs, verdict))
+        self.steps.append(Step(tried, weighs, verdict, wire))
         return verdict, weighs
 
     def oversize(self, bytes_: int) -> str:
@@ -135,7 +170,7 @@ def make(subject: Subject, form: Form, demand: Demand) -> Outcome | None:
     Returns:
         The graph, or the reason why there is none; None where the form has no point for the model.
     """
-    trial = _Trial(subject, form, demand)
+    trial = Trial(subject, form, demand)
     events: tuple[Event, ...] = ()
 
     def dropped(reason: str, verdict: Verdict | None = None) -> Outcome:
@@ -156,13 +191,14 @@ def make(subject: Subject, form: Form, demand: Demand) -> Outcome | None:
         return dropped(too_large, verdict)
     if not verdict.passed:
         return dropped(verdict.reason, verdict)
+    wire = next(step.wire for step in reversed(trial.steps) if step.verdict is verdict)
     return Outcome(
-        form, made.ir, verdict, verdict.reason, weighs, events, tuple(trial.steps), made.kept
+        form, made.ir, verdict, verdict.reason, weighs, events, tuple(trial.steps), made.kept, wire
     )
 
 
 def _repaired(
-    trial: _Trial, made: Converted, verdict: Verdict, weighs: int
+    trial: Trial, made: Converted, verdict: Verdict, weighs: int
 ) -> tuple[Converted, Verdict, int]:
     """The first rung of the ladder that passes, or the last one that still saves something."""
     retreat, total = Retreat(trial.subject, trial.form, made), len(made.layers)
@@ -180,7 +216,7 @@ def _repaired(
     return made, verdict, weighs
 
 
-def _told(trial: _Trial) -> list[Event]:
+def _told(trial: Trial) -> list[Event]:
     return [
         Event(
             "info",

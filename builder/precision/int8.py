@@ -21,8 +21,8 @@ from builder.model import Event
 from builder.passes.base import constant
 from builder.passes.clean import RemoveUnused
 from builder.precision import products
-from builder.precision.activations import CHANNEL, Activations
-from builder.precision.correction import correct
+from builder.precision.activations import Activations
+from builder.precision.correction import correct_readers
 from builder.precision.products import ZERO
 from builder.precision.rounding import fits, from_int8, to_half, to_int8
 from builder.precision.storage import Step, float_weights, replace, take_over, weight
@@ -161,12 +161,12 @@ def _store(value: ir.Value, graph: ir.Graph, activations: Activations, *, narrow
         return ""
     if not np.isfinite(array).all():
         return "in fp32 (not finite)"
-    axis = _channel_axis(value) if narrow and array.size >= INT8_ELEMENTS else None
+    axis = channel_axis(value) if narrow and array.size >= INT8_ELEMENTS else None
     name = value.name or ""
     if axis is not None:
         levels, scale = to_int8(array, axis)
         if np.all(scale >= np.finfo(np.float32).tiny) and fits(levels, array):
-            _correct(value, array - from_int8(levels, scale, axis), graph, activations)
+            correct_readers(value, array - from_int8(levels, scale, axis), activations, graph)
             shape = [1] * array.ndim
             shape[axis] = -1
             _put(value, levels, scale.reshape(shape), graph)
@@ -175,7 +175,7 @@ def _store(value: ir.Value, graph: ir.Graph, activations: Activations, *, narrow
     if not HALF_NORMAL <= peak <= HALF_MAX:
         return "in fp32 (beyond fp16's range)"
     half = to_half(array, taps=has_taps(value))
-    _correct(value, array - half.astype(np.float32), graph, activations)
+    correct_readers(value, array - half.astype(np.float32), activations, graph)
     stored = weight(graph, f"{name}_half", half)
     replace(value, [("Cast", [stored], {"to": int(ir.DataType.FLOAT)})], graph)
     return "in fp16"
@@ -213,15 +213,7 @@ def has_taps(value: ir.Value) -> bool:
     )
 
 
-def _correct(
-    value: ir.Value, lost: npt.NDArray[np.float32], graph: ir.Graph, activations: Activations
-) -> None:
-    for node, index in tuple(value.uses()):
-        if index == 1 and node.op_type in CHANNEL and node.graph is graph and node.domain == "":
-            correct(node, lost, activations, graph)
-
-
-def _channel_axis(value: ir.Value) -> int | None:
+def channel_axis(value: ir.Value) -> int | None:
     """The axis of output channels, by the first reader that has one; None if none has."""
     rank = len(value.shape) if value.shape is not None else 0
     for node, index in value.uses():

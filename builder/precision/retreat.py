@@ -34,10 +34,13 @@ class Retreat:
 
     def __init__(self, subject: Subject, form: Form, made: Converted) -> None:
         self._subject, self._form, self._layers = subject, form, made.layers
+        self._order: list[str] | None = None
 
     def rungs(self) -> Iterator[list[str]]:
-        """Sets of layers to keep wider, each larger than the one before."""
-        ranked = self._ranked()
+        """Sets of layers to keep wider, each larger than the one before; measured once."""
+        if self._order is None:
+            self._order = self._ranked()
+        ranked = self._order
         count = max(1, round(FIRST * len(ranked)))
         while count <= max(1, LAST * len(ranked)) and ranked:
             yield ranked[:count]

@@ -39,11 +39,12 @@ def minimum(dtype: VariantName, compute: Compute, verdict: Verdict, probe_snr: f
         probe_snr: What the CPU reaches on the probe.
 
     Returns:
-        fp32: 50. fp16 computing in half: the probe's, at most 60, less 15, but at least 20. Fewer
-        bits: the probe's or the gate's, whichever is worse, at most what fp32 must reach, less 3,
-        but at least 10; in half, less what half adds.
+        fp32: 50, where its weights were pruned or clustered as for fewer bits. fp16 computing in
+        half: the probe's, at most 60, less 15, but at least 20. Fewer bits: the probe's or the
+        gate's, whichever is worse, at most what fp32 must reach, less 3, but at least 10; in half,
+        less what half adds.
     """
-    if dtype == "fp32":
+    if dtype == "fp32" and min(probe_snr, verdict.snr) >= FP32_MINIMUM:
         return FP32_MINIMUM
     if dtype == "fp16" and compute == "float16":
         return max(min(probe_snr, HALF_CEILING) - HALF_ALLOWANCE, min(HALF_FLOOR, verdict.snr))

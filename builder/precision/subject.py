@@ -23,6 +23,7 @@ class Subject:
         references: What variants are judged on; at least one.
         calibration: What ranges and statistics are measured on; the references unless given.
         method: How ranges for static quantization are cut.
+        size: Bytes of graph and weights that forms are held against; the model's own unless given.
     """
 
     def __init__(
@@ -31,11 +32,18 @@ class Subject:
         references: Sequence[Reference],
         calibration: Sequence[Reference] | None = None,
         method: CalibrationMethod = "minmax",
+        size: int | None = None,
     ) -> None:
         self.model = model
         self.references = tuple(references)
         self.calibration = tuple(calibration or references)
         self.method = method
+        self._size = size
+
+    def lighter(self, graph: ir.Model) -> Subject:
+        """The same model with other weights, still held against this one's references and size."""
+        model = Model(graph, self.model.signature, self.model.provenance)
+        return Subject(model, self.references, self.calibration, self.method, self.size)
 
     @property
     def ir(self) -> ir.Model:
@@ -45,7 +53,7 @@ class Subject:
     @cached_property
     def size(self) -> int:
         """Bytes of graph and weights together."""
-        return int(ir.to_proto(self.ir).ByteSize())
+        return int(ir.to_proto(self.ir).ByteSize()) if self._size is None else self._size
 
     @cached_property
     def ranges(self) -> ranges.Ranges:

@@ -44,6 +44,27 @@ def look_up(node: ir.Node, levels: ir.Value, scale: ir.Value, zero: float) -> ir
     return chain(graph, node, f"{name}_rows", steps)
 
 
+def look_up_values(node: ir.Node, indices: ir.Value, values: ir.Value, scale: ir.Value) -> ir.Value:
+    """Rows of a table that is stored as indices into a codebook.
+
+    Args:
+        node: The `Gather` that it replaces.
+        indices: uint8 [rows, *shape].
+        values: The codebook, float32 [n].
+        scale: float32 [rows, *ones].
+    """
+    graph, name = _place(node)
+    rows = node.inputs[1]
+    scales = chain(graph, node, f"{name}_scale", [("Gather", [scale, rows], {"axis": 0})])
+    steps: list[Step] = [
+        ("Gather", [indices, rows], {"axis": 0}),
+        ("Cast", [None], {"to": int(ir.DataType.INT32)}),
+        ("Gather", [values, None], {}),
+        ("Mul", [None, scales], {}),
+    ]
+    return chain(graph, node, f"{name}_rows", steps)
+
+
 def look_up_blocks(node: ir.Node, parts: Parts, blocks: Blocks, rank: int) -> ir.Value:
     """Rows of a table in 4 bits.
 

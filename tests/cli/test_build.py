@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,8 @@ def test_a_pytorch_factory_builds(tmp_path: Path) -> None:
         (["build", "none.onnx", "-o", "site"], 1, "none.onnx"),
         (["build", "zoo:efficientnet", "-o", "site"], 2, "efficientnet-lite0"),
         (["build", "net.onnx", "--dtype", "fp8"], 2, "fp8"),
+        (["build", "net.onnx", "--prune", "1"], 2, "0<x<1"),
+        (["build", "net.onnx", "--cluster", "257"], 2, "2<=x<=256"),
         (["build", "net.onnx", "--task", "chess"], 2, "chess"),
         (["build", "net.onnx", "net.onnx", "-o", "site"], 2, "two models"),
         (["build", "--recipe", "none.toml"], 2, "none.toml"),
@@ -247,3 +250,47 @@ def test_inspect_says_what_a_model_holds(model_file: Path) -> None:
 def test_zoo_list_names_the_recipes() -> None:
     names = {entry["name"] for entry in json.loads(run("zoo", "list", "--json").stdout)["models"]}
     assert names >= {"efficientnet-lite0", "centerface", "magika"}
+
+
+def test_passes_are_reported_with_what_they_save(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    # Nothing of a net is left with one weight in a hundred; 64 values do.
+    asked = ("--dtype", "int8", "--prune", "0.99", "--cluster", "64")
+    result = run("build", "zoo:magika", "-o", site, *asked, "-v")
+    assert result.returncode == 0, result.stderr
+    recipe = tomllib.loads((site / "models" / "magika" / "recipe.toml").read_text())
+    assert (recipe["models"][0]["prune"], recipe["models"][0]["cluster"]) == (0.99, 64)
+    report = json.loads((site / "models" / "magika" / "report.json").read_text())
+    prune, cluster = report["passes"]
+    assert (prune["pass"], prune["dtype"], prune["kept"]) == ("prune", "int8", False)
+    assert not any(step["passed"] for step in prune["steps"])
+    assert "asked for" in prune["reason"]
+    assert (cluster["pass"], cluster["asked"], cluster["kept"]) == ("cluster", 64, True)
+    assert cluster["steps"][-1]["passed"]
+    assert cluster["after"]["wire"] < 0.9 * cluster["before"]["wire"]
+    said = result.stdout
+    assert "warning magika, prune: int8: dropped. " in said
+    assert f"info magika, cluster: int8: {cluster['reason']}" in said
+    # What is really served is at most what was estimated.
+    (variant,) = (
+        v for s in manifest(site, "magika")["stages"] for v in s["variants"] if v["name"] == "int8"
+    )
+    assert variant["verdict"]["passed"]
+    files = [
+        variant["graph"]["path"],
+        *(p["path"] for b in variant["weights"] for p in b["shards"]),
+    ]
+    assert sum(wire_size(site, name) for name in files) <= cluster["after"]["wire"]
+
+
+def wire_size(site: Path, name: str) -> int:
+    (path,) = site.rglob(Path(name).name)
+    twin = path.with_name(f"{path.name}.br")
+    return (twin if twin.exists() else path).stat().st_size
+
+
+def test_a_plan_names_the_passes(tmp_path: Path) -> None:
+    asked = ("--prune", "0.3", "--cluster", "64", "--dry-run")
+    result = run("build", "zoo:magika", "-o", tmp_path / "site", *asked)
+    assert "magika: prune 30 % of each large layer where the gate holds" in result.stdout
+    assert "magika: cluster each large layer to 64 values likewise" in result.stdout
