@@ -8,7 +8,7 @@ from functools import cached_property
 import onnx_ir as ir
 
 from builder.model import Model, Reference
-from builder.precision import activations, int4, int8, products, ranges
+from builder.precision import activations, int4, int8, pointwise, products, ranges
 from builder.precision.activations import Activations
 from builder.precision.blocks import Blocks
 
@@ -54,8 +54,10 @@ class Subject:
 
     @cached_property
     def eighths(self) -> products.Plan:
-        """How products are rounded to 8 bits."""
-        return products.plan(self.ir.graph, self.activations, int8.INT8_ELEMENTS)
+        """How products and 1x1 convolutions are rounded to 8 bits."""
+        plan = products.plan(self.ir.graph, self.activations, int8.INT8_ELEMENTS)
+        pointwise.add(plan, self.ir.graph, self.activations, int8.INT8_ELEMENTS)
+        return plan
 
     @cached_property
     def quarters(self) -> dict[str, Blocks]:
@@ -64,11 +66,11 @@ class Subject:
 
     @cached_property
     def product_share(self) -> float:
-        """Share of the multiplications with weights that `eighths` covers, 0 to 1."""
+        """Share of the multiplications with weights that `eighths` would do in 8 bits, 0 to 1."""
         covered = total = 0
         for node, operations in activations.operations(self.ir, self.activations):
             total += operations
             weight = node.inputs[1]
-            if weight is not None and weight.name in self.eighths.rounded:
+            if weight is not None and weight.name in self.eighths.multiplied:
                 covered += operations
         return covered / total if total else 0.0
