@@ -50,7 +50,8 @@ class Statistics:
         count: Rows that were looked at.
         positions: Rows that there were.
         total: Sum of each channel, float64 [K].
-        peak: Largest magnitude of each channel, float32 [K].
+        low: Least element of each channel, float32 [K].
+        high: Largest element of each channel, float32 [K].
         gram: Sum of the outer products of rows, float32 [K, K]; None where only a convolution with
             more than one tap or in groups reads the value, or K is above `GRAM_CHANNELS`.
         rows: Some rows, float32 [n, K].
@@ -59,7 +60,8 @@ class Statistics:
     count: int
     positions: int
     total: npt.NDArray[np.float64]
-    peak: Float
+    low: Float
+    high: Float
     gram: Float | None
     rows: Float
 
@@ -67,6 +69,11 @@ class Statistics:
     def mean(self) -> npt.NDArray[np.float64]:
         """Mean of each channel, float64 [K]."""
         return self.total / max(self.count, 1)
+
+    @property
+    def peak(self) -> Float:
+        """Largest magnitude of each channel, float32 [K]."""
+        return np.maximum(np.abs(self.low), np.abs(self.high))
 
 
 Activations = dict[str, Statistics]
@@ -152,7 +159,8 @@ class _Gathering:
                 0,
                 0,
                 np.zeros(width),
-                np.zeros(width, np.float32),
+                np.full(width, np.inf, np.float32),
+                np.full(width, -np.inf, np.float32),
                 np.zeros((width, width), np.float32) if with_gram else None,
                 rows[:0],
             )
@@ -161,7 +169,8 @@ class _Gathering:
         found.count += len(rows)
         found.positions += len(all_rows)
         found.total += rows.sum(axis=0, dtype=np.float64)
-        found.peak = np.maximum(found.peak, np.abs(rows).max(axis=0))
+        found.low = np.minimum(found.low, rows.min(axis=0))
+        found.high = np.maximum(found.high, rows.max(axis=0))
         if found.gram is not None:
             self._waiting.append(rows)
             if sum(map(len, self._waiting)) >= PORTION:

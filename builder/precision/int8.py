@@ -1,10 +1,10 @@
 """int8: weights in 8 bits, computed in fp32, or in 8 bits where WASM is faster that way.
 
-Products with activations are smoothed, rounded with compensation and stored as uint8
-(`builder.precision.products`). Every other large weight becomes a uint8 tensor and a scale for each
-output channel; the runtime undoes it while it makes the session, but for tables, whose rows are
-looked up in 8 bits. Smaller weights are fp16. What rounding shifts on average is corrected in the
-biases, which stay fp32.
+Products with activations and 1x1 convolutions are smoothed, rounded with compensation and stored as
+uint8 (`builder.precision.products`, `builder.precision.pointwise`). Every other large weight
+becomes a uint8 tensor and a scale for each output channel; the runtime undoes it while it makes the
+session, but for tables, whose rows are looked up in 8 bits. Smaller weights are fp16. What rounding
+shifts on average is corrected in the biases, which stay fp32.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import onnx_ir as ir
 from builder.model import Event
 from builder.passes.base import constant
 from builder.passes.clean import RemoveUnused
-from builder.precision import products
+from builder.precision import pointwise, products
 from builder.precision.activations import Activations
-from builder.precision.correction import correct_readers
+from builder.precision.correction import correct, correct_readers
 from builder.precision.products import ZERO
 from builder.precision.rounding import fits, from_int8, to_half, to_int8
 from builder.precision.storage import Step, float_weights, replace, take_over, weight
@@ -99,7 +99,9 @@ def store(
     """Convert in place; see `convert`."""
     weights = [(graph, value) for graph in model.graphs() for value in float_weights(graph)]
     opset = model.opset_imports.get("", 1)
-    layers = _products(model, plan, multiplied, wider) if opset >= OPSET_PRODUCTS else []
+    layers = []
+    if opset >= OPSET_PRODUCTS:
+        layers = _products(model, activations, plan, multiplied, wider)
     smoothed = len(layers)
     count = len(multiplied.intersection(layers))
     counts: Counter[str] = Counter()
@@ -130,7 +132,11 @@ INT8 = "in int8 for each output channel"
 
 
 def _products(
-    model: ir.Model, plan: products.Plan, multiplied: frozenset[str], wider: frozenset[str]
+    model: ir.Model,
+    activations: Activations,
+    plan: products.Plan,
+    multiplied: frozenset[str],
+    wider: frozenset[str],
 ) -> list[str]:
     """Rewrite the products of the plan; the names of their weights."""
     graph = model.graph
@@ -147,6 +153,21 @@ def _products(
             multiplier.multiply(product, rounded, smooth)
         else:
             products.store(product, rounded, smooth, graph)
+        done.append(name)
+    for product in pointwise.find(graph, 0):
+        name = product.value.name or ""
+        if name not in plan.rounded or name in wider:
+            continue
+        smooth = plan.smoothing[product.activation.name or ""]
+        rounded = plan.rounded[name]
+        lost = (product.matrix - rounded.dense(smooth)).T[..., None, None]
+        correct(product.node, lost, activations, graph)
+        if name in multiplied:
+            model.opset_imports["com.microsoft"] = 1
+            grid = plan.grids[product.activation.name or ""]
+            pointwise.multiply(product, rounded, smooth, grid, graph)
+        else:
+            pointwise.store(product, rounded, smooth, graph)
         done.append(name)
     if multiplied.intersection(done):
         products.hasten(graph)

@@ -12,7 +12,7 @@ computation than the page's.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import onnx_ir as ir
@@ -22,7 +22,7 @@ from builder.passes.base import constant
 from builder.precision import smoothing
 from builder.precision.activations import Activations, Float
 from builder.precision.rounding import LEVELS, fits
-from builder.precision.smoothing import Rounded, Smoothing
+from builder.precision.smoothing import Grid, Rounded, Smoothing
 from builder.precision.storage import Step, chain, take_over, weight
 
 FLOAT = ir.DataType.FLOAT
@@ -64,10 +64,14 @@ class Plan:
     Attributes:
         smoothing: By name of the activation.
         rounded: By name of the weight.
+        grids: What the images of 1x1 convolutions are rounded to, by name of the activation.
+        multiplied: Names of the weights whose products are worth computing in 8 bits on WASM.
     """
 
-    smoothing: dict[str, Smoothing]
-    rounded: dict[str, Rounded]
+    smoothing: dict[str, Smoothing] = field(default_factory=dict)
+    rounded: dict[str, Rounded] = field(default_factory=dict)
+    grids: dict[str, Grid] = field(default_factory=dict)
+    multiplied: set[str] = field(default_factory=set)
 
 
 def find(graph: ir.Graph, elements: int) -> list[Product]:
@@ -95,7 +99,7 @@ def plan(graph: ir.Graph, activations: Activations, elements: int, *, smooth: bo
         statistics = activations.get(name)
         if statistics is not None and statistics.gram is not None:
             groups[name].append(product)
-    result = Plan({}, {})
+    result = Plan()
     for name, products in groups.items():
         statistics = activations[name]
         matrices = [product.matrix for product in products]
@@ -107,6 +111,7 @@ def plan(graph: ir.Graph, activations: Activations, elements: int, *, smooth: bo
             rounded = smoothing.round_weight(product.matrix, chosen, statistics)
             if fits(rounded.dense(chosen), product.matrix):
                 result.rounded[product.value.name or ""] = rounded
+                result.multiplied.add(product.value.name or "")
     return result
 
 

@@ -59,6 +59,19 @@ class Smoothing:
 
 
 @dataclass(frozen=True)
+class Grid:
+    """What a smoothed image is rounded to: level = value / step + zero.
+
+    Attributes:
+        step: One for all channels: smoothing sets them apart.
+        zero: uint8 [C]: the level of 0 in each channel.
+    """
+
+    step: float
+    zero: npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
 class Rounded:
     """A weight W [K, N]: row k is levels[k] * scale * inverse[k], or exact where kept apart.
 

@@ -69,7 +69,7 @@ def _type(
 
 DOMAIN = "com.microsoft"
 
-CONTRIB = frozenset(("MatMulIntegerToFloat", "MatMulNBits"))
+CONTRIB = frozenset(("FusedConv", "FusedMatMul", "MatMulIntegerToFloat", "MatMulNBits"))
 """onnxruntime's own operators that conversions use."""
 
 

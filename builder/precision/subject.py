@@ -8,7 +8,16 @@ from functools import cached_property
 import onnx_ir as ir
 
 from builder.model import Model, Reference
-from builder.precision import activations, calibration, int4, int8, products, qdq, ranges
+from builder.precision import (
+    activations,
+    calibration,
+    int4,
+    int8,
+    pointwise,
+    products,
+    qdq,
+    ranges,
+)
 from builder.precision.activations import Activations
 from builder.precision.blocks import Blocks
 from builder.precision.ranges import Range
@@ -73,8 +82,10 @@ class Subject:
 
     @cached_property
     def eighths(self) -> products.Plan:
-        """How products are rounded to 8 bits."""
-        return products.plan(self.ir.graph, self.activations, int8.INT8_ELEMENTS)
+        """How products and 1x1 convolutions are rounded to 8 bits."""
+        plan = products.plan(self.ir.graph, self.activations, int8.INT8_ELEMENTS)
+        pointwise.add(plan, self.ir.graph, self.activations, int8.INT8_ELEMENTS)
+        return plan
 
     @cached_property
     def plain_eighths(self) -> products.Plan:
@@ -88,11 +99,11 @@ class Subject:
 
     @cached_property
     def product_share(self) -> float:
-        """Share of the multiplications with weights that `eighths` covers, 0 to 1."""
+        """Share of the multiplications with weights that `eighths` would do in 8 bits, 0 to 1."""
         covered = total = 0
         for node, operations in activations.operations(self.ir, self.activations):
             total += operations
             weight = node.inputs[1]
-            if weight is not None and weight.name in self.eighths.rounded:
+            if weight is not None and weight.name in self.eighths.multiplied:
                 covered += operations
         return covered / total if total else 0.0

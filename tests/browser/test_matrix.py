@@ -21,10 +21,12 @@ rounding; 41 dB seen after fifty layers. Eight bits of weights: 24 to 37 dB seen
 Eight bits of weights and activations: 21 upwards.
 """
 
-FROM_ITSELF = {"float32": 80.0, "float16": 35.0, "multiplied": 40.0}
+FROM_ITSELF = {"float32": 80.0, "float16": 35.0, "multiplied": 30.0}
 """Least ratio in dB against the same variant on the CPU, by element type of the arithmetic: what
 the browser alone adds. The CPU computes fp16 graphs in fp32, so half precision differs there. Where
-products are multiplied in 8 bits, the last bit of an activation decides which way it is rounded."""
+products are multiplied in 8 bits, the last bit of an activation decides which way it is rounded,
+and layer after layer that grows: an input scaled by 1 + 1e-6 leaves EfficientNet-Lite0's scores
+36 dB on one and the same CPU, where they have 33 dB against fp32."""
 
 CELLS = [
     # engine, device, dtypes that it can run without a GPU in the machine
