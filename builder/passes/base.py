@@ -38,6 +38,14 @@ def nodes_of(model: ir.Model) -> Iterator[ir.Node]:
     yield from ir.traversal.RecursiveGraphIterator(model.graph)
 
 
+def names_of(model: ir.Model) -> set[str]:
+    """Names of all nodes and values, those of subgraphs included."""
+    graphs, nodes = tuple(model.graphs()), tuple(nodes_of(model))
+    values = [v for g in graphs for v in (*g.inputs, *g.initializers.values())]
+    values += [v for node in nodes for v in (*node.inputs, *node.outputs) if v is not None]
+    return {node.name for node in nodes if node.name} | {v.name for v in values if v.name}
+
+
 def weights_of(model: ir.Model) -> Iterator[ir.Value]:
     """Every initializer with data, those of subgraphs included, in order."""
     for graph in model.graphs():

@@ -17,7 +17,7 @@ from copy import deepcopy
 import numpy as np
 import onnx_ir as ir
 
-from builder.passes.base import nodes_of
+from builder.passes.base import names_of, nodes_of
 from builder.precision import half_ops as ops
 
 FULL, HALF = ir.DataType.FLOAT, ir.DataType.FLOAT16
@@ -54,12 +54,7 @@ def emulated(model: ir.Model) -> ir.Model:
 class _Emulation:
     def __init__(self, model: ir.Model) -> None:
         self._model = model
-        self._names = {
-            named.name
-            for node in nodes_of(model)
-            for named in (node, *node.inputs, *node.outputs)
-            if named is not None
-        }
+        self._names = names_of(model)
 
     def run(self) -> None:
         graphs, nodes = tuple(self._model.graphs()), tuple(nodes_of(self._model))

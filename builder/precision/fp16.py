@@ -15,10 +15,11 @@ import numpy as np
 import onnx_ir as ir
 
 from builder.model import Event
-from builder.passes.base import constant, nodes_of
+from builder.passes.base import constant, names_of, nodes_of
 from builder.passes.clean import RemoveUnused
 from builder.precision import half_ops as ops
-from builder.precision.half_plan import FOLDED, MASK, MOVES, Plan, exempt, is_float, plan
+from builder.precision.half_plan import FOLDED, MASK, MOVES, Plan, plan
+from builder.precision.half_types import exempt, is_float
 from builder.precision.int8 import has_taps
 from builder.precision.ranges import LIMIT, Ranges
 from builder.precision.rounding import to_half
@@ -116,9 +117,8 @@ class _Rewriter:
         self._model, self._plan, self._ranges = model, decided, ranges
         self._halves: set[ir.Value] = set()
         self._cast: dict[tuple[ir.Value, ir.DataType, bool], ir.Value] = {}
-        self._names = {
-            v.name for node in nodes_of(model) for v in (*node.inputs, *node.outputs) if v
-        }
+        self._opset = model.opset_imports.get("", 1)
+        self._names = names_of(model)
 
     def run(self) -> None:
         """Retype the outputs of half nodes, then put casts wherever a reader wants another type."""
@@ -126,11 +126,12 @@ class _Rewriter:
         for node in nodes:
             if node in self._plan.half:
                 self._retype_outputs(node)
-        self._restore_graph_outputs()
+        for graph in tuple(self._model.graphs()):
+            self._restore_outputs(graph)
         for node in nodes:
             if node.op_type in ops.NEUTRAL and node.domain == "":
                 continue
-            spared = exempt(node)
+            spared = exempt(node, self._opset)
             for index, value in enumerate(node.inputs):
                 if value is None or not (value in self._halves or is_float(value)):
                     continue
@@ -145,7 +146,7 @@ class _Rewriter:
     def store(self) -> None:
         """Let half nodes read their weights from fp16, and change nothing else."""
         for node in tuple(nodes_of(self._model)):
-            spared = exempt(node)
+            spared = exempt(node, self._opset)
             if node not in self._plan.half or node.op_type in ops.NEUTRAL:
                 continue
             for index, value in enumerate(node.inputs):
@@ -180,14 +181,16 @@ class _Rewriter:
         if node.op_type == "Cast":
             node.attributes["to"] = ir.AttrInt64("to", int(HALF))
 
-    def _restore_graph_outputs(self) -> None:
-        """Outputs of the graph are fp32 under their own names."""
-        outputs = self._model.graph.outputs
-        for index, value in enumerate(outputs):
-            if value in self._halves:
+    def _restore_outputs(self, graph: ir.Graph) -> None:
+        """Outputs of the graph are fp32 under their own names, and those of bodies are fp32."""
+        for index, value in enumerate(graph.outputs):
+            if value not in self._halves:
+                continue
+            full = self._as(value, FULL, False)
+            if graph is self._model.graph:
                 name, value.name = value.name, self._fresh(f"{value.name}_half")
-                outputs[index] = self._as(value, FULL, False)
-                outputs[index].name = name
+                full.name = name
+            graph.outputs[index] = full
 
     def _overflows_as_mask(self, node: ir.Node, value: ir.Value) -> bool:
         found = self._ranges.values.get(value.name or "")
@@ -233,7 +236,8 @@ class _Rewriter:
         if producer is not None:
             producer.append(nodes)
         else:
-            self._model.graph.insert_before(self._model.graph[0], nodes)
+            graph = value.graph or self._model.graph
+            graph.insert_before(graph[0], nodes)
         return cast.outputs[0]
 
     def _floor(self, value: ir.Value) -> ir.Node:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 
-from builder.passes.base import constant
+from builder.passes.base import constant, nodes_of
 from builder.precision import half_ops as ops
+from builder.precision.bodies import links
+from builder.precision.half_types import allowed, counts, exempt, has_bodies, has_floats, is_float
 from builder.precision.ranges import HALF_MAX, LIMIT, Range, Ranges
 
 SMALLEST_NORMAL = 2.0**-14
@@ -33,6 +33,8 @@ MASKED_SCORES = HALF_MAX / 8
 MOVES = "only move fp32 values"
 FOLDED = "undo the storage of weights while the session is made"
 SENSITIVE = "in half the accuracy gate fails"
+EDGES = "what goes in and out of a body is fp32, as that of the graph"
+UNSEEN = "inside a body that no reference runs, or that can't be watched"
 EPSILON = "an epsilon would be lost in half"
 AFTER_EPSILON = "reads what an epsilon was just added to"
 
@@ -42,7 +44,7 @@ class Plan:
     """What to do.
 
     Attributes:
-        half: Nodes of the main graph that compute in half.
+        half: Nodes that compute in half.
         kept: The other nodes that read or give floats: a category and a detail for each.
         masked: Values that run into a Softmax only, and whose overflow below is harmless.
     """
@@ -61,22 +63,37 @@ def plan(model: ir.Model, ranges: Ranges, wider: frozenset[str] = frozenset()) -
         ranges: Of the fp32 activations.
         wider: Names of nodes that stay in fp32 whatever their ranges are.
     """
-    result = Plan(masked=_masked(model.graph))
+    guarded: dict[ir.Value, float] = {}
+    while True:
+        result = _decided(model, ranges, wider, guarded)
+        edges = [pair for node in nodes_of(model) for pair in links(node)]
+        # The next iteration of a loop may divide by what this one gives.
+        passed = {to: guarded[of] for of, to in edges if of in guarded and to not in guarded}
+        if not passed:
+            return result
+        guarded.update(passed)
+
+
+def _decided(
+    model: ir.Model, ranges: Ranges, wider: frozenset[str], guarded: dict[ir.Value, float]
+) -> Plan:
+    """One round; adds to `guarded` what an epsilon shows in."""
+    result = Plan(masked={value for graph in model.graphs() for value in _masked(graph)})
     opset = model.opset_imports.get("", 1)
     natively_half: set[ir.Value] = set()
     folded: set[ir.Value] = set()
-    guarded: dict[ir.Value, float] = {}
-    counts = _counts(model.graph)
-    for node in model.graph:
+    exact = counts(model)
+    for node in nodes_of(model):
         if not has_floats(node) or node.op_type in ops.NEUTRAL:
             continue
         reason = (
             _by_constancy(node, folded)
             or _forced(node, wider)
-            or _by_counts(node, counts)
+            or _by_counts(node, exact)
             or _by_kind(node, opset)
-            or _by_weights(node, result.masked)
+            or _by_weights(node, opset, result.masked)
             or _by_range(node, ranges, result.masked)
+            or (_by_place(node, ranges) if node.graph is not model.graph else None)
             or _by_epsilon(node, guarded)
             or _by_source(node, natively_half)
         )
@@ -88,38 +105,8 @@ def plan(model: ir.Model, ranges: Ranges, wider: frozenset[str] = frozenset()) -
         else:
             result.half.add(node)
             natively_half.update(value for value in node.outputs if is_float(value))
-    _follow_readers(model.graph, result)
+    _follow_readers(model.graph, result, opset)
     return result
-
-
-def is_float(value: ir.Value | None) -> bool:
-    """Whether a value is an fp32 tensor."""
-    return (
-        value is not None
-        and isinstance(value.type, ir.TensorType)
-        and value.dtype == ir.DataType.FLOAT
-    )
-
-
-def has_floats(node: ir.Node) -> bool:
-    """Whether a node reads or gives fp32 tensors, or values whose type nobody knows."""
-    return any(
-        value is not None and (is_float(value) or value.type is None)
-        for value in (*node.inputs, *node.outputs)
-    ) or _has_subgraph(node)
-
-
-def exempt(node: ir.Node) -> frozenset[int]:
-    """Positions of inputs that stay fp32 even if the node computes in half."""
-    fixed = ops.EXEMPT_INPUTS.get(node.op_type, frozenset())
-    schema = _schema(node, node.graph.opset_imports.get("", 1) if node.graph else 1)
-    if schema is None:
-        return fixed
-    return fixed | {
-        index
-        for index in range(len(node.inputs))
-        if _formal(schema.inputs, index).type_str == "tensor(float)"
-    }
 
 
 def _by_constancy(node: ir.Node, folded: set[ir.Value]) -> tuple[str, str] | None:
@@ -141,8 +128,8 @@ def _by_kind(node: ir.Node, opset: int) -> tuple[str, str] | None:
         return None if known else ("its types are unknown", "")
     if node.domain != "":
         return f"operator of {node.domain}", ""
-    if _has_subgraph(node):
-        return "control flow is kept whole", ""
+    if has_bodies(node):
+        return EDGES, ""
     if node.op_type == "Cast":
         return _by_cast(node)
     if node.op_type not in ops.COMPUTE | ops.MOVERS:
@@ -153,7 +140,7 @@ def _by_kind(node: ir.Node, opset: int) -> tuple[str, str] | None:
         return "three spatial dimensions don't compile in half on WebGPU", ""
     if node.op_type == "LayerNormalization" and len(node.outputs) > 1:
         return "its statistics are fp32 outputs", ""
-    if not _allowed(node, opset):
+    if not allowed(node, opset):
         return "its definition doesn't allow half", ""
     return None
 
@@ -175,8 +162,8 @@ def _by_cast(node: ir.Node) -> tuple[str, str] | None:
     return None
 
 
-def _by_weights(node: ir.Node, masked: set[ir.Value]) -> tuple[str, str] | None:
-    spared = exempt(node)
+def _by_weights(node: ir.Node, opset: int, masked: set[ir.Value]) -> tuple[str, str] | None:
+    spared = exempt(node, opset)
     for index, value in enumerate(node.inputs):
         tensor = constant(value)
         if tensor is None or not is_float(value) or index in spared:
@@ -216,6 +203,17 @@ def _by_range(node: ir.Node, ranges: Ranges, masked: set[ir.Value]) -> tuple[str
     return None
 
 
+def _by_place(node: ir.Node, ranges: Ranges) -> tuple[str, str] | None:
+    """Inside a body only what was measured may be half."""
+    for value in (*node.inputs, *node.outputs):
+        if value is None or constant(value) is not None:
+            continue
+        read = is_float(value) or node.op_type == "Cast"
+        if read and value.name not in ranges.values:
+            return UNSEEN, ""
+    return None
+
+
 def _only_mask(found: Range) -> bool:
     """Whether a range leaves half below only, and its other end is that of ordinary scores."""
     return found.high <= MASKED_SCORES
@@ -249,36 +247,8 @@ def _epsilon(value: ir.Value | None) -> float | None:
     return peak if 0 < peak < SMALLEST_NORMAL else None
 
 
-def _counts(graph: ir.Graph) -> set[ir.Value]:
-    """Floats that are made of integers and become integers, sizes or scales again: exact ones."""
-    made: set[ir.Value] = set()
-    for node in graph:
-        source = node.inputs[0] if node.inputs else None
-        if node.op_type == "Cast" and source is not None and source.dtype is not None:
-            begins = source.dtype.is_integer()
-        else:
-            begins = False
-        inputs = [value for value in node.inputs if value is not None and is_float(value)]
-        goes_on = any(value in made for value in inputs) and all(
-            value in made or constant(value) is not None for value in inputs
-        )
-        if begins or goes_on:
-            made.update(value for value in node.outputs if is_float(value))
-    exact: set[ir.Value] = set()
-    for node in reversed(graph):
-        whole = all(v.dtype is not None and v.dtype.is_integer() for v in node.outputs)
-        spared = exempt(node)
-        for index, value in enumerate(node.inputs):
-            if value not in made or value is None:
-                continue
-            becomes = index in spared or (node.op_type == "Cast" and whole)
-            if becomes or any(output in exact for output in node.outputs):
-                exact.add(value)
-    return exact
-
-
-def _by_counts(node: ir.Node, counts: set[ir.Value]) -> tuple[str, str] | None:
-    if any(value in counts for value in node.outputs):
+def _by_counts(node: ir.Node, exact: set[ir.Value]) -> tuple[str, str] | None:
+    if any(value in exact for value in node.outputs):
         return "counts that must be exact", ""
     return None
 
@@ -293,7 +263,7 @@ def _by_source(node: ir.Node, natively_half: set[ir.Value]) -> tuple[str, str] |
     return None
 
 
-def _follow_readers(graph: ir.Graph, result: Plan) -> None:
+def _follow_readers(graph: ir.Graph, result: Plan, opset: int) -> None:
     """What only moves a weight (the `Transpose` of a tied table) is half where all its readers are:
     else the weight would be stored twice, in fp32 for it and in half for those that read it too.
     """
@@ -305,8 +275,8 @@ def _follow_readers(graph: ir.Graph, result: Plan) -> None:
         if (
             result.kept.get(node, ("",))[0] == FOLDED
             and not any(value.is_graph_output() for value in node.outputs)
-            and all(user in result.half and at not in exempt(user) for user, at in readers)
-            and _by_weights(node, result.masked) is None
+            and all(user in result.half and at not in exempt(user, opset) for user, at in readers)
+            and _by_weights(node, opset, result.masked) is None
         ):
             del result.kept[node]
             result.half.add(node)
@@ -331,43 +301,3 @@ def _masked(graph: ir.Graph) -> set[ir.Value]:
             ):
                 masked.add(value)
     return masked
-
-
-def _has_subgraph(node: ir.Node) -> bool:
-    return any(
-        attr.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
-        for attr in node.attributes.values()
-    )
-
-
-def _allowed(node: ir.Node, opset: int) -> bool:
-    """Whether the operator's schema allows half for every float that isn't exempt."""
-    schema = _schema(node, opset)
-    if schema is None:
-        return False
-    spared = exempt(node)
-    floats = [
-        _formal(schema.inputs, index)
-        for index, value in enumerate(node.inputs)
-        if index not in spared and is_float(value)
-    ]
-    floats += [
-        _formal(schema.outputs, index)
-        for index, value in enumerate(node.outputs)
-        if is_float(value)
-    ]
-    return all("tensor(float16)" in formal.types for formal in floats)
-
-
-def _schema(node: ir.Node, opset: int) -> onnx.defs.OpSchema | None:
-    try:
-        return onnx.defs.get_schema(node.op_type, opset, node.domain)
-    except onnx.defs.SchemaError:
-        return None
-
-
-def _formal(
-    formals: Sequence[onnx.defs.OpSchema.FormalParameter], index: int
-) -> onnx.defs.OpSchema.FormalParameter:
-    """The formal parameter at a position; the last one may be variadic."""
-    return formals[min(index, len(formals) - 1)]

@@ -8,15 +8,19 @@ holds the result against them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import onnx_ir as ir
 
+from builder.errors import UnsupportedError
 from builder.model import Array, Reference
-from builder.passes.base import constant
+from builder.passes.base import constant, nodes_of, weights_of
 from builder.passes.clean import RemoveUnused
+from builder.precision import bodies
+from builder.precision.bodies import Seen
+from builder.precision.sums import BOUNDS, INNER
 from builder.session import Session
 
 HALF_MAX = 65504.0
@@ -65,22 +69,25 @@ class Ranges:
     """What was measured.
 
     Attributes:
-        values: Range of each numeric value of the main graph, by name.
+        values: Range of each numeric value, by name; values inside bodies of control flow only
+            where a run has been through them.
         rows: Largest Euclidean norm along the last axis, of activations that are multiplied with
             activations from the left, by name.
         columns: The same along the last axis but one, for those on the right.
         inner: Largest sum that appears inside a node while it computes, by the node's name; an
-            estimate from above for products with weights, measured for reductions and norms.
+            estimate from above for products with weights and inside bodies, else measured.
+        seen: Bounds of values inside bodies, by name.
     """
 
     values: dict[str, Range] = field(default_factory=dict)
     rows: dict[str, float] = field(default_factory=dict)
     columns: dict[str, float] = field(default_factory=dict)
     inner: dict[str, float] = field(default_factory=dict)
+    seen: dict[str, Seen] = field(default_factory=dict)
 
 
 def measure(model: ir.Model, references: Sequence[Reference]) -> Ranges:
-    """Run the fp32 graph on the CPU and take the range of every value of its main graph.
+    """Run the fp32 graph on the CPU and take the range of every value, inside bodies too.
 
     Values are fetched in batches so that memory is bounded (`BATCH_BYTES` and the run's own).
 
@@ -113,10 +120,14 @@ def measure(model: ir.Model, references: Sequence[Reference]) -> Ranges:
                 array = results[value.name or ""]
                 if isinstance(array, np.ndarray) and array.dtype.kind in "fiu":
                     _record(value, array, ranges)
-    for value in graph.initializers.values():
+    for value in weights_of(model):
         if value.const_value is not None and value.dtype == ir.DataType.FLOAT:
             _record(value, value.const_value.numpy(), ranges)
-    for node in graph:
+    for name, found in _inside(model, chosen).items():
+        _record_seen(name, found, ranges)
+    for node in bodies.inside(model):
+        _bound(node, ranges)
+    for node in nodes_of(model):
         if node.op_type == "MatMul" and node.domain == "" and node.name:
             left, right = (value.name or "" if value is not None else "" for value in node.inputs)
             # Cauchy and Schwarz: sum |a b| <= |a| |b|.
@@ -192,106 +203,38 @@ def _record_norms(value: ir.Value, array: Array, ranges: Ranges) -> None:
         table[name] = max(table.get(name, 0.0), math.inf if norm != norm else norm)
 
 
-# What a node sums up inside, from its first input. Sums are taken without cancellation (of
-# magnitudes), since partial sums come before the total.
+def _inside(model: ir.Model, references: Sequence[Reference]) -> dict[str, Seen]:
+    """What bodies of control flow see; nothing where they can't be watched."""
+    copy, tables = bodies.watched(model)
+    if not tables:
+        return {}
+    RemoveUnused()(copy)
+    try:
+        session = Session(copy)
+        results = list(session.each(reference.inputs for reference in references))
+    except UnsupportedError:  # a graph that itself can't be run has been refused before
+        return {}
+    return bodies.seen(tables, results)
 
 
-def _reduced_axes(node: ir.Node, rank: int) -> tuple[int, ...] | None:
-    """Axes of a reduction, None for all; also for axes that only the run knows."""
-    if "axes" in node.attributes:
-        axes: Sequence[int] = node.attributes["axes"].as_ints()
-    elif len(node.inputs) > 1 and node.inputs[1] is not None:
-        tensor = constant(node.inputs[1])
-        axes = [] if tensor is None else [int(axis) for axis in tensor.numpy().reshape(-1)]
-    else:
-        axes = []
-    return tuple(sorted({axis % rank for axis in axes})) or None
+def _record_seen(name: str, found: Seen, ranges: Ranges) -> None:
+    ranges.values[name] = Range(found.low, found.high)
+    # No row or column is longer than all of them.
+    ranges.rows[name] = ranges.columns[name] = math.sqrt(found.squares)
+    ranges.seen[name] = found
 
 
-def _sum_of_squares(node: ir.Node, array: Array) -> float:
-    return float(np.max(np.sum(np.square(array), axis=_reduced_axes(node, array.ndim))))
-
-
-def _sum(node: ir.Node, array: Array) -> float:
-    return float(np.max(np.sum(np.abs(array), axis=_reduced_axes(node, array.ndim))))
-
-
-def _sum_of_exponentials(node: ir.Node, array: Array) -> float:
-    return float(np.max(np.sum(np.exp(array), axis=_reduced_axes(node, array.ndim))))
-
-
-def _softmax(node: ir.Node, array: Array) -> float:
-    """The largest term is exp(0) = 1, so the sum is at most the number of elements."""
-    return float(array.shape[node.attributes.get_int("axis", -1)]) if array.ndim else 1.0
-
-
-def _trailing_squares(node: ir.Node, array: Array) -> float:
-    """Norms over the last axes, from `axis` on (-1 where there is no such attribute)."""
-    axis = node.attributes.get_int("axis", -1) % max(array.ndim, 1)
-    return float(np.max(np.sum(np.square(array), axis=tuple(range(axis, array.ndim)))))
-
-
-def _spatial_squares(node: ir.Node, array: Array) -> float:
-    return float(np.max(np.sum(np.square(array), axis=tuple(range(2, array.ndim)))))
-
-
-def _group_squares(node: ir.Node, array: Array) -> float:
-    groups = int(node.attributes.get_int("num_groups", 1))
-    return float(np.max(np.sum(np.square(array.reshape(array.shape[0], groups, -1)), axis=-1)))
-
-
-def _spatial_sum(node: ir.Node, array: Array) -> float:
-    return float(np.max(np.sum(np.abs(array), axis=tuple(range(2, array.ndim)))))
-
-
-def _window(node: ir.Node, array: Array) -> float:
-    return float(np.max(np.abs(array)) * np.prod(node.attributes["kernel_shape"].as_ints()))
-
-
-def _product(node: ir.Node, array: Array) -> float:
-    """Bound of every partial sum of a product with weights, by Cauchy and Schwarz.
-
-    sum |x w| <= |x| |w|, with |x| <= sqrt(K) max |x| for a sum of K terms; the largest |w| over
-    output channels. For two activations there is no cheap bound; the result's range is what counts.
-    """
-    tensor = constant(node.inputs[1])
-    if tensor is None:
-        return 0.0
-    weight = tensor.numpy().astype(np.float64)
-    if weight.ndim < 2:
-        rows = weight.reshape(1, -1)
-    elif node.op_type == "Conv" or node.attributes.get_int("transB", 0) == 1:
-        rows = weight.reshape(weight.shape[0], -1)
-    elif node.op_type == "ConvTranspose":
-        rows = weight.swapaxes(0, 1).reshape(weight.shape[1], -1)
-    else:
-        rows = weight.swapaxes(-1, -2).reshape(-1, weight.shape[-2])
-    if rows.size == 0:
-        return 0.0
-    norm = float(np.sqrt(np.max(np.sum(np.square(rows), axis=-1))))
-    return norm * math.sqrt(rows.shape[-1]) * float(np.max(np.abs(array)))
-
-
-INNER: dict[str, Callable[[ir.Node, Array], float]] = {
-    "ReduceSumSquare": _sum_of_squares,
-    "ReduceL2": _sum_of_squares,
-    "ReduceSum": _sum,
-    "ReduceL1": _sum,
-    "ReduceMean": _sum,
-    "ReduceLogSum": _sum,
-    "ReduceLogSumExp": _sum_of_exponentials,
-    "Softmax": _softmax,
-    "LogSoftmax": _softmax,
-    "LayerNormalization": _trailing_squares,
-    "RMSNormalization": _trailing_squares,
-    "LpNormalization": _trailing_squares,
-    "InstanceNormalization": _spatial_squares,
-    "GroupNormalization": _group_squares,
-    "GlobalAveragePool": _spatial_sum,
-    "AveragePool": _window,
-    "Conv": _product,
-    "ConvTranspose": _product,
-    "Gemm": _product,
-    "MatMul": _product,
-}
-"""The largest sum inside a node, by operator. Elementwise ones (Pow, Exp) show in their result."""
+def _bound(node: ir.Node, ranges: Ranges) -> None:
+    """The largest sum inside a node of a body, from above; infinite where nothing bounds it."""
+    bound = BOUNDS.get(node.op_type) if node.domain == "" else None
+    value = node.inputs[0] if node.inputs else None
+    if value is None or node.op_type not in INNER:
+        return
+    found = ranges.seen.get(value.name or "")
+    if found is None:
+        return
+    peak = np.array([max(-found.low, found.high, 0.0)])
+    with np.errstate(all="ignore"):
+        sum_ = bound(found) if bound is not None else INNER[node.op_type](node, peak)
+    key = node.name or ""
+    ranges.inner[key] = max(ranges.inner.get(key, 0.0), math.inf if sum_ != sum_ else sum_)
