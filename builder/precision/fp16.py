@@ -80,7 +80,7 @@ def convert(model: ir.Model, ranges: Ranges, wider: frozenset[str] = frozenset()
     """
     copy = model.clone()
     decided = plan(copy, ranges, wider)
-    layers = tuple(n.name or "" for n in decided.half if n.op_type in LAYERS)
+    layers = _layers(copy, decided)
     _Rewriter(copy, decided, ranges).run()
     kept = _kept(decided)
     return Halved(copy, layers, kept, tuple(_events(kept, len(decided.half))))
@@ -99,9 +99,15 @@ def store(model: ir.Model, ranges: Ranges, wider: frozenset[str] = frozenset()) 
     """
     copy = model.clone()
     decided = plan(copy, ranges, wider)
-    layers = tuple(n.name or "" for n in decided.half if n.op_type in LAYERS)
+    layers = _layers(copy, decided)
     _Rewriter(copy, decided, ranges).store()
     return Halved(copy, layers, _kept(decided), ())
+
+
+def _layers(model: ir.Model, decided: Plan) -> tuple[str, ...]:
+    """In the order of the graph: a set has none, and a ladder must be the same in each build."""
+    half = (node for node in nodes_of(model) if node in decided.half)
+    return tuple(node.name or "" for node in half if node.op_type in LAYERS)
 
 
 def _kept(decided: Plan) -> tuple[Kept, ...]:

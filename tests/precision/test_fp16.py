@@ -301,6 +301,13 @@ def test_nodes_in_branches_get_the_types_they_want() -> None:
     np.testing.assert_allclose(run(halved.ir, feeds[1])["y"], [-np.sin(1), 0], rtol=1e-3)
 
 
+def test_layers_stand_in_the_order_of_the_graph() -> None:
+    steps = "".join(f" v{i + 1} = Tanh(v{i})" for i in range(20))
+    model = normal(f"g (float[2] v0) => (float[2] v20) {{{steps} }}")
+    halved = convert(model, {"v0": np.ones(2, np.float32)})
+    assert list(halved.layers) == [node.name for node in model.ir.graph]
+
+
 def test_random_operators_stay_typed() -> None:
     model = normal(
         """g (float[2] x) => (float[2] y) {
