@@ -18,7 +18,7 @@ FROM_FP32 |= {"q8": 10.0, "uint8": 15.0}
 
 fp32 sums in another order: 118 dB seen. Half precision has 11 bits of mantissa, 66 dB for one
 rounding; 41 dB seen after fifty layers. Eight bits of weights: 24 to 37 dB seen; four: 14 to 20.
-Eight bits of weights and activations: 21 upwards.
+Eight bits of weights and activations: 17 to 37.
 """
 
 FROM_ITSELF = {"float32": 80.0, "float16": 35.0, "multiplied": 30.0}
