@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import rich_click as click
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from builder import pipeline, plan, recipe
-from builder.bundle import site
 from builder.bundle.hosts import HOSTS
-from builder.bundle_cache import REPORT
-from builder.cli import console
+from builder.cli import console, tables
 from builder.precision import FORMS
 from builder.tasks import TASKS
 
@@ -182,56 +178,10 @@ def build(
     elif not quiet:
         _show(result, verbose)
         for manifest in result.manifests:
-            _passes(result.out, manifest["id"])
+            tables.passes(result.out, manifest["id"])
         if explain:
             for manifest in result.manifests:
-                _explain(result.out, manifest["id"])
-
-
-def _explain(out: Path, model: str) -> None:
-    """A table of the nodes that stay in fp32, and why, for the variants that have them alike."""
-    report = _report(out, model)
-    tables: dict[str, list[str]] = {}
-    for variant in report["variants"]:
-        if variant["kept"]:
-            tables.setdefault(json.dumps(variant["kept"]), []).append(variant["name"])
-    for kept, names in tables.items():
-        title = f"{model}, {', '.join(names)}"
-        table = Table(title=title, title_justify="left", box=None)
-        for column in ("node", "operator", "stays in fp32 because", "measured"):
-            table.add_column(column)
-        for node in json.loads(kept):
-            table.add_row(*map(escape, node.values()))
-        console.out.print(table)
-    if not tables:
-        console.out.print(f"{model}: no node stays in fp32")
-
-
-def _passes(out: Path, model: str) -> None:
-    """A table of what the passes that were asked for save, if any were."""
-    found = _report(out, model)["passes"]
-    if not found:
-        return
-    table = Table(title=f"{model}, by estimate", title_justify="left", box=None)
-    for column in ("pass", "type", "on the wire", "raw", ""):
-        table.add_column(column)
-    for entry in found:
-        sizes = [
-            " → ".join(console.size(entry[side][key]) for side in ("before", "after"))
-            if entry["kept"]
-            else ""
-            for key in ("wire", "size")
-        ]
-        said = "[green]kept[/]" if entry["kept"] else "[red]dropped[/]" if entry["fits"] else ""
-        reason = f"{said}  {escape(entry['reason'])}".strip()
-        table.add_row(f"{entry['pass']} {entry['asked']:g}", entry["dtype"], *sizes, reason)
-    console.out.print(table)
-
-
-def _report(out: Path, model: str) -> dict[str, Any]:
-    content = (out / site.MODELS / model / REPORT).read_text(encoding="utf-8")
-    report: dict[str, Any] = json.loads(content)
-    return report
+                tables.explain(result.out, manifest["id"])
 
 
 def _run(what: plan.Plan, *, silent: bool) -> pipeline.Result:
@@ -274,7 +224,7 @@ def _summary(result: pipeline.Result) -> dict[str, Any]:
                     for variant in _variants(manifest)
                 ],
                 "dropped": manifest["dropped"],
-                "passes": _report(result.out, manifest["id"])["passes"],
+                "passes": tables.report_of(result.out, manifest["id"])["passes"],
                 "events": manifest["events"],
             }
             for manifest in result.manifests

@@ -5,8 +5,8 @@ layer's codebook times the scale of its output channel; the runtime looks all of
 makes the session. Error compensation makes up for the choice of values where it is known what a
 weight is multiplied with.
 
-Every form reads the same bytes. Repeated floats were measured too: 64 values in fp32 are 8.7 bits a
-weight on the wire and 32 in memory cache and store, in fp16 11 and 16; as indices 6.0 and 8.
+Every form reads the same bytes. Repeated floats were measured too: 64 values in fp32 are 8.3 bits a
+weight after brotli (quality 5) and 32 before it, in fp16 8.1 and 16; as indices 6.0 and 8.
 """
 
 from __future__ import annotations

@@ -73,8 +73,10 @@ class Step:
 
 
 def on_the_wire(content: bytes) -> int:
-    """Bytes that a visitor would download: brotli at its fastest, within a tenth of what a site's
-    own compression makes of weights in 8 bits or of zeros, and larger, not smaller.
+    """Bytes that a visitor would download, estimated: brotli at its fastest.
+
+    A site's own compression is stronger: 2 % smaller for weights in 16 bits, 5 % for pruned and
+    clustered ones (EfficientNet-Lite0, measured), but takes a hundred times as long.
     """
     return len(brotli.compress(content, quality=1, lgwin=24))
 

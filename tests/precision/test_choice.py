@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import onnx_ir as ir
 import pytest
 
@@ -50,3 +52,13 @@ def test_what_failed_beats_nothing() -> None:
 
 def test_fp32_is_never_beaten() -> None:
     assert dominated([outcome("fp32", 1000, 100), outcome("fp16", 500, 110)]) == {}
+
+
+def test_where_sizes_on_the_wire_are_known_they_count() -> None:
+    # Pruned int8 is as large as it was, and half of that on the way.
+    weighed = [replace(entry, wire=entry.size) for entry in FULL[:3]]
+    pruned = replace(outcome("int8", 260, 20), wire=130)
+    q4 = replace(outcome("q4", 180, 15), wire=170)
+    beaten = dominated([*weighed, pruned, q4])
+    assert set(beaten) == {"q4", "q4f16"}
+    assert beaten["q4"].startswith("int8 is better: 0.0 MB on the wire at 20.0 dB")

@@ -164,6 +164,7 @@ def test_a_failed_gate_keeps_the_worst_layers_wider() -> None:
     ("name", "gate_snr", "probe_snr", "minimum"),
     [
         ("fp32", 200, 200, 50),
+        ("fp32", 36, 38, 33),  # pruned or clustered
         ("fp16-half", 70, 70, 45),
         ("fp16-half", 45, 45, 30),
         ("fp16-half", 30, 30, 20),

@@ -1,0 +1,61 @@
+"""Tables that `build` prints from the reports beside the manifests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from builder.bundle import site
+from builder.bundle_cache import REPORT
+from builder.cli import console
+
+
+def report_of(out: Path, model: str) -> dict[str, Any]:
+    """The report of one model of a site that was built."""
+    content = (out / site.MODELS / model / REPORT).read_text(encoding="utf-8")
+    report: dict[str, Any] = json.loads(content)
+    return report
+
+
+def explain(out: Path, model: str) -> None:
+    """A table of the nodes that stay in fp32, and why, for the variants that have them alike."""
+    report = report_of(out, model)
+    tables: dict[str, list[str]] = {}
+    for variant in report["variants"]:
+        if variant["kept"]:
+            tables.setdefault(json.dumps(variant["kept"]), []).append(variant["name"])
+    for kept, names in tables.items():
+        title = f"{model}, {', '.join(names)}"
+        table = Table(title=title, title_justify="left", box=None)
+        for column in ("node", "operator", "stays in fp32 because", "measured"):
+            table.add_column(column)
+        for node in json.loads(kept):
+            table.add_row(*map(escape, node.values()))
+        console.out.print(table)
+    if not tables:
+        console.out.print(f"{model}: no node stays in fp32")
+
+
+def passes(out: Path, model: str) -> None:
+    """A table of what the passes that were asked for save, if any were."""
+    found = report_of(out, model)["passes"]
+    if not found:
+        return
+    table = Table(title=f"{model}, by estimate", title_justify="left", box=None)
+    for column in ("pass", "type", "on the wire", "raw", ""):
+        table.add_column(column)
+    for entry in found:
+        sizes = [
+            " → ".join(console.size(entry[side][key]) for side in ("before", "after"))
+            if entry["kept"]
+            else ""
+            for key in ("wire", "size")
+        ]
+        said = "[green]kept[/]" if entry["kept"] else "[red]dropped[/]" if entry["fits"] else ""
+        reason = f"{said}  {escape(entry['reason'])}".strip()
+        table.add_row(f"{entry['pass']} {entry['asked']:g}", entry["dtype"], *sizes, reason)
+    console.out.print(table)
