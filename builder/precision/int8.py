@@ -1,10 +1,10 @@
 """int8: weights in 8 bits, computed in fp32, or in 8 bits where WASM is faster that way.
 
-Products with activations and 1x1 convolutions are smoothed, rounded with compensation and stored as
-uint8 (`builder.precision.products`, `builder.precision.pointwise`). Every other large weight becomes a uint8 tensor and a scale for each
-output channel; the runtime undoes it while it makes the session, but for tables, whose rows are
-looked up in 8 bits. Smaller weights are fp16. What rounding shifts on average is corrected in the
-biases, which stay fp32.
+Products with activations and 1x1 convolutions are smoothed, rounded with compensation and stored
+as uint8 (`builder.precision.products`, `builder.precision.pointwise`). Every other large weight
+becomes a uint8 tensor and a scale for each output channel; the runtime undoes it while it makes
+the session, but for tables, whose rows are looked up in 8 bits. Smaller weights are fp16. What
+rounding shifts on average is corrected in the biases, which stay fp32.
 """
 
 from __future__ import annotations
