@@ -31,8 +31,9 @@ ANY: tuple[Device, ...] = ("webgpu", "wasm")
 MULTIPLIED_SHARE = 0.3
 """They must be this share of a model's multiplications before computing them in 8 bits is worth
 a form of its own. Counted are products with weights, and 1x1 convolutions on images on which 8 bits
-pay (`builder.precision.pointwise`): 0.56 of EfficientNet-Lite0, which then takes 0.54 to 0.66 of
-the time of fp32; nothing of a net whose images are large or of any size, such as CenterFace."""
+pay (`builder.precision.pointwise`): 0.56 of EfficientNet-Lite0, which then takes 0.72 to 0.82 of
+the time of fp32 (medians); nothing of a net whose images are large or of any size, such as
+CenterFace."""
 
 
 @dataclass(frozen=True)

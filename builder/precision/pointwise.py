@@ -39,10 +39,11 @@ TOP = 255
 """Of the levels of an image."""
 
 MARGIN = 1.25
-"""Channels may reach this multiple of what calibration saw of them before they are clipped."""
+"""Channels may reach this multiple of what calibration saw of them before they are clipped.
+EfficientNet-Lite0, median SNR of 200 crops: 1.0: 31.3 dB; 1.25: 33.5 dB; 1.75: 32.6 dB."""
 
 ONE_SIDED = 0.2
-"""Images whose least element is above this share of the largest, negated, come from an activation.
+"""Images that go less than this share as far to one side of 0 as to the other have been activated.
 On EfficientNet-Lite0 channels that calibration had never seen were clipped on other photographs:
 the worst of 200 crops had 11 dB, and has 23 dB with this."""
 
@@ -122,6 +123,7 @@ def choose(
     together, rows = np.concatenate(weights, axis=1), statistics.rows
     exact = rows @ together
     low, high = (np.clip(edge, *limits) for edge in _widened(statistics))
+    low, high = np.minimum(low, 0), np.maximum(high, 0)  # 0 has a level of its own
     extent = np.maximum(high - low, np.float32(1e-20))
     best, least = None, np.inf
     for exponent in EXPONENTS:
@@ -148,7 +150,8 @@ def _widened(statistics: Statistics) -> tuple[Float, Float]:
     seen counts as reaching a part of what others do.
     """
     low, high = np.minimum(statistics.low, 0), np.maximum(statistics.high, 0)
-    if -low.min() <= ONE_SIDED * high.max():
+    smaller, larger = sorted((-float(low.min()), float(high.max())))
+    if smaller <= ONE_SIDED * larger:
         low, high = np.full_like(low, low.min()), np.full_like(high, high.max())
     low = np.minimum(low, FLOOR * np.median(low)) * np.float32(MARGIN)
     high = np.maximum(high, FLOOR * np.median(high)) * np.float32(MARGIN)

@@ -93,6 +93,24 @@ def test_images_of_a_batch_do_not_see_each_other() -> None:
     np.testing.assert_array_equal(run(made.ir, {"x": x})["y"][:1], alone)
 
 
+@pytest.mark.parametrize("bounds", [(1.0, 6.0), (-6.0, -1.0), (0.0, 6.0)])
+def test_an_image_on_one_side_of_0(bounds: tuple[float, float]) -> None:
+    rng = np.random.default_rng(8)
+    w = rng.standard_normal((24, 32, 1, 1)).astype(np.float32)
+    model = normal(
+        """g (float[n, 32, 14, 14] x) => (float[n, 24, 14, 14] y) {
+            r = Clip(x, low, high)
+            y = Conv(r, w)
+        }""",
+        {"w": w, "low": np.array(bounds[0], np.float32), "high": np.array(bounds[1], np.float32)},
+    )
+    made = multiplied(measured(model))
+    # Channels that calibration hardly saw above the lower bound are far above it here.
+    x = images(2, 99)[:, ::-1] * 3
+    exact = np.einsum("oc,nchw->nohw", w[:, :, 0, 0].astype(np.float64), np.clip(x, *bounds))
+    assert snr_of(exact, run(made.ir, {"x": np.ascontiguousarray(x)})["y"]) > 30
+
+
 def test_both_forms_read_the_same_bytes_and_agree() -> None:
     subject = measured(network("y = Identity(c)")[0])
     plain = int8.convert(subject.ir, subject.activations, subject.eighths)
