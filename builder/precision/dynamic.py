@@ -18,8 +18,9 @@ from builder.errors import ConversionError
 from builder.passes.clean import RemoveUnused
 from builder.precision import int8, products
 from builder.precision.activations import Activations
-from builder.precision.products import ZERO, Plan, Product
-from builder.precision.storage import DOMAIN, Step, chain, take_over, weight
+from builder.precision.products import Plan, Product
+from builder.precision.rounding import ZERO, to_unsigned
+from builder.precision.storage import DOMAIN, Step, chain, require, take_over, weight
 
 OPSET = 11
 """`DynamicQuantizeLinear` came with it."""
@@ -45,13 +46,7 @@ def convert(
     Raises:
         ConversionError: The graph's opset is too old, or it has no large product.
     """
-    opset = model.opset_imports.get("", 0)
-    if opset < OPSET:
-        raise ConversionError(
-            "graph",
-            f"its opset {opset} can't round activations (opset {OPSET} can)",
-            f"Export the model with opset {OPSET} or newer.",
-        )
+    require(model, OPSET, "can't round activations")
     copy = model.clone()
     rounded: dict[str, list[ir.Value]] = {}
     names = []
@@ -80,7 +75,7 @@ def _multiply(
         rounded[source] = _round(graph, product)
     x, step, zero = rounded[source]
     known = plain.rounded[name]
-    levels = weight(graph, f"{name}_uint8", (known.levels.astype(np.int16) + ZERO).astype(np.uint8))
+    levels = weight(graph, f"{name}_uint8", to_unsigned(known.levels))
     scale = weight(graph, f"{name}_scale", known.scale)
     middle = weight(graph, f"{name}_zero", np.array(ZERO, np.uint8))
     steps: list[Step] = [("MatMulIntegerToFloat", [x, levels, step, scale, zero, middle], {})]

@@ -29,6 +29,7 @@ from builder.precision.storage import (
     chain,
     float_weights,
     replace,
+    require,
     take_over,
     weight,
 )
@@ -124,13 +125,7 @@ def convert(
     Raises:
         ConversionError: The graph's opset is too old, or nothing goes into 4 bits.
     """
-    opset = model.opset_imports.get("", 0)
-    if opset < OPSET:
-        raise ConversionError(
-            "graph",
-            f"its opset {opset} can't unpack 4 bits (opset {OPSET} can)",
-            f"Export the model with opset {OPSET} or newer.",
-        )
+    require(model, OPSET, "can't unpack 4 bits")
     copy = model.clone()
     graph = copy.graph
     layers = []

@@ -23,9 +23,8 @@ from builder.passes.clean import RemoveUnused
 from builder.precision import pointwise, products
 from builder.precision.activations import Activations
 from builder.precision.correction import correct, correct_readers
-from builder.precision.products import ZERO
-from builder.precision.rounding import fits, from_int8, to_half, to_int8
-from builder.precision.storage import Step, float_weights, replace, take_over, weight
+from builder.precision.rounding import ZERO, fits, from_int8, to_half, to_int8, to_unsigned
+from builder.precision.storage import DOMAIN, float_weights, replace, take_over, weight
 from builder.precision.tables import is_lookup, look_up
 
 INT8_ELEMENTS = 30_000
@@ -138,38 +137,29 @@ def _products(
     multiplied: frozenset[str],
     wider: frozenset[str],
 ) -> list[str]:
-    """Rewrite the products of the plan; the names of their weights."""
+    """Rewrite the products and 1x1 convolutions of the plan; the names of their weights."""
     graph = model.graph
     multiplier = products.Multiplier(graph, model.opset_imports.get("", 1))
     done = []
-    for product in products.find(graph, 0):
-        name = product.value.name or ""
-        if name not in plan.rounded or name in wider:
-            continue
-        smooth = plan.smoothing[product.activation.name or ""]
-        rounded = plan.rounded[name]
-        if name in multiplied:
-            model.opset_imports["com.microsoft"] = 1
-            multiplier.multiply(product, rounded, smooth)
-        else:
-            products.store(product, rounded, smooth, graph)
-        done.append(name)
-    for product in pointwise.find(graph, 0):
-        name = product.value.name or ""
-        if name not in plan.rounded or name in wider:
-            continue
-        smooth = plan.smoothing[product.activation.name or ""]
-        rounded = plan.rounded[name]
-        lost = (product.matrix - rounded.dense(smooth)).T[..., None, None]
-        correct(product.node, lost, activations, graph)
-        if name in multiplied:
-            model.opset_imports["com.microsoft"] = 1
-            grid = plan.grids[product.activation.name or ""]
-            pointwise.multiply(product, rounded, smooth, grid, graph)
-        else:
-            pointwise.store(product, rounded, smooth, graph)
-        done.append(name)
+    # One after the other: a product that is rewritten may give what the next one reads.
+    for kind in (products, pointwise):
+        for product in kind.find(graph, 0):
+            name, source = product.value.name or "", product.activation.name or ""
+            if name not in plan.rounded or name in wider:
+                continue
+            smooth, rounded = plan.smoothing[source], plan.rounded[name]
+            if kind is pointwise:
+                lost = (product.matrix - rounded.dense(smooth)).T[..., None, None]
+                correct(product.node, lost, activations, graph)
+            if name not in multiplied:
+                kind.store(product, rounded, smooth, graph)
+            elif kind is pointwise:
+                pointwise.multiply(product, rounded, smooth, plan.grids[source], graph)
+            else:
+                multiplier.multiply(product, rounded, smooth)
+            done.append(name)
     if multiplied.intersection(done):
+        model.opset_imports[DOMAIN] = 1
         products.hasten(graph)
     return done
 
@@ -207,8 +197,7 @@ def _put(
 ) -> None:
     """Let the readers of a weight read it from 8 bits; rows that are looked up one by one."""
     name = value.name or ""
-    unsigned = (levels.astype(np.int16) + ZERO).astype(np.uint8)
-    stored = weight(graph, f"{name}_uint8", unsigned)
+    stored = weight(graph, f"{name}_uint8", to_unsigned(levels))
     scales = weight(graph, f"{name}_scale", scale)
     for node, index in tuple(value.uses()):
         if is_lookup(node, index) and node.graph is graph:
@@ -217,13 +206,7 @@ def _put(
     if not tuple(value.uses()):
         del graph.initializers[name]
         return
-    zero = weight(graph, f"{name}_zero", np.array(ZERO, np.float32))
-    steps: list[Step] = [
-        ("Cast", [stored], {"to": int(ir.DataType.FLOAT)}),
-        ("Sub", [None, zero], {}),
-        ("Mul", [None, scales], {}),
-    ]
-    replace(value, steps, graph)
+    replace(value, products.dequantize(graph, name, stored, scales), graph)
 
 
 def has_taps(value: ir.Value) -> bool:

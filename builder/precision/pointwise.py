@@ -22,10 +22,10 @@ import onnx_ir as ir
 from builder.passes.base import constant
 from builder.precision import fused
 from builder.precision.activations import Activations, Float, Statistics
-from builder.precision.products import ZERO, Plan, Product
-from builder.precision.rounding import LEVELS, fits
+from builder.precision.products import Plan, Product, dequantize, large
+from builder.precision.rounding import LEVELS, ZERO, fits, to_unsigned
 from builder.precision.smoothing import FLOOR, Grid, Rounded, Smoothing, round_weight
-from builder.precision.storage import Step, chain, take_over, weight
+from builder.precision.storage import chain, take_over, weight
 
 OPSET = 13
 """`QuantizeLinear` takes a scale for each channel from then on."""
@@ -56,12 +56,7 @@ def find(graph: ir.Graph, elements: int) -> list[Product]:
 
     Their `matrix` is the weight as [C, O].
     """
-    found = []
-    for node in graph:
-        product = _product(node)
-        if product is not None and product.matrix.size >= elements:
-            found.append(product)
-    return found
+    return [product for product in map(_product, graph) if large(product, elements)]
 
 
 def add(known: Plan, graph: ir.Graph, activations: Activations, elements: int) -> None:
@@ -174,11 +169,7 @@ def store(product: Product, rounded: Rounded, smooth: Smoothing, graph: ir.Graph
     node, name = product.node, product.value.name or ""
     inputs, outputs = product.matrix.shape
     levels, scale = _stored(graph, name, rounded)
-    steps: list[Step] = [
-        ("Cast", [levels], {"to": int(ir.DataType.FLOAT)}),
-        ("Sub", [None, weight(graph, f"{name}_zero", np.array(ZERO, np.float32))], {}),
-        ("Mul", [None, scale], {}),
-    ]
+    steps = dequantize(graph, name, levels, scale)
     if not (smooth.inverse == 1).all():
         steps.append(("Mul", [None, weight(graph, f"{name}_smooth", smooth.inverse)], {}))
     shape = np.array([outputs, inputs, 1, 1])
@@ -231,9 +222,8 @@ def multiply(
 
 def _stored(graph: ir.Graph, name: str, rounded: Rounded) -> tuple[ir.Value, ir.Value]:
     """Levels, uint8 [O, C], and scales, float32 [O, 1]."""
-    unsigned = (rounded.levels.T.astype(np.int16) + ZERO).astype(np.uint8)
     return (
-        weight(graph, f"{name}_uint8", unsigned),
+        weight(graph, f"{name}_uint8", to_unsigned(rounded.levels.T)),
         weight(graph, f"{name}_scale", rounded.scale[:, None]),
     )
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 import numpy as np
 import onnx_ir as ir
@@ -21,14 +22,11 @@ from builder.model import Array
 from builder.passes.base import constant
 from builder.precision import smoothing
 from builder.precision.activations import Activations, Float
-from builder.precision.rounding import LEVELS, fits
+from builder.precision.rounding import LEVELS, ZERO, fits, to_unsigned
 from builder.precision.smoothing import Grid, Rounded, Smoothing
-from builder.precision.storage import Step, chain, take_over, weight
+from builder.precision.storage import Step, chain, first_input, take_over, weight
 
 FLOAT = ir.DataType.FLOAT
-
-ZERO = 128
-"""The zero point of activations and weights in uint8."""
 
 TINY = 1e-30
 """A row of zeros is divided by this instead of by 0."""
@@ -51,10 +49,7 @@ class Product:
     @property
     def activation(self) -> ir.Value:
         """x, as the node reads it now: the product before it may have been rewritten."""
-        value = self.node.inputs[0]
-        if value is None:
-            raise TypeError(f"node '{self.node.name}' has no first input")
-        return value
+        return first_input(self.node)
 
 
 @dataclass(frozen=True)
@@ -76,12 +71,12 @@ class Plan:
 
 def find(graph: ir.Graph, elements: int) -> list[Product]:
     """Products with weights of at least `elements` elements, in the order of the graph."""
-    found = []
-    for node in graph:
-        product = _product(node)
-        if product is not None and product.matrix.size >= elements:
-            found.append(product)
-    return found
+    return [product for product in map(_product, graph) if large(product, elements)]
+
+
+def large(product: Product | None, elements: int) -> TypeGuard[Product]:
+    """Whether there is a product, and its weight has at least `elements` elements."""
+    return product is not None and product.matrix.size >= elements
 
 
 def plan(graph: ir.Graph, activations: Activations, elements: int, *, smooth: bool = True) -> Plan:
@@ -115,16 +110,21 @@ def plan(graph: ir.Graph, activations: Activations, elements: int, *, smooth: bo
     return result
 
 
-def store(product: Product, rounded: Rounded, smooth: Smoothing, graph: ir.Graph) -> None:
-    """Let a product read its weight from 8 bits; it computes in fp32."""
-    node, name = product.node, product.value.name or ""
-    levels, scale = _stored(graph, name, rounded)
+def dequantize(graph: ir.Graph, name: str, levels: ir.Value, scale: ir.Value) -> list[Step]:
+    """Steps from a stored weight to fp32, which the runtime takes while it makes the session."""
     zero = weight(graph, f"{name}_zero", np.array(ZERO, np.float32))
-    steps: list[Step] = [
+    return [
         ("Cast", [levels], {"to": int(FLOAT)}),
         ("Sub", [None, zero], {}),
         ("Mul", [None, scale], {}),
     ]
+
+
+def store(product: Product, rounded: Rounded, smooth: Smoothing, graph: ir.Graph) -> None:
+    """Let a product read its weight from 8 bits; it computes in fp32."""
+    node, name = product.node, product.value.name or ""
+    levels, scale = _stored(graph, name, rounded)
+    steps = dequantize(graph, name, levels, scale)
     if not (smooth.inverse == 1).all():
         inverse = weight(graph, f"{name}_smooth", smooth.inverse[:, None])
         steps.append(("Mul", [None, inverse], {}))
@@ -248,12 +248,12 @@ def hasten(graph: ir.Graph) -> None:
             node.attributes.pop("approximate", None)
 
 
-def _stored(graph: ir.Graph, name: str, rounded: Rounded) -> list[ir.Value | None]:
-    unsigned = (rounded.levels.astype(np.int16) + ZERO).astype(np.uint8)
-    return [
-        weight(graph, f"{name}_uint8", unsigned),
+def _stored(graph: ir.Graph, name: str, rounded: Rounded) -> tuple[ir.Value, ir.Value]:
+    """Levels, uint8 [K, N], and scales, float32 [N]."""
+    return (
+        weight(graph, f"{name}_uint8", to_unsigned(rounded.levels)),
         weight(graph, f"{name}_scale", rounded.scale),
-    ]
+    )
 
 
 def _exact(graph: ir.Graph, name: str, rounded: Rounded) -> ir.Value:

@@ -30,10 +30,10 @@ from builder.passes.clean import RemoveUnused
 from builder.precision import int8, products
 from builder.precision.activations import Activations, Float
 from builder.precision.correction import correct
-from builder.precision.products import ZERO, Plan
+from builder.precision.products import Plan
 from builder.precision.ranges import Range
-from builder.precision.rounding import LEVELS, fits, to_int8
-from builder.precision.storage import Step, chain, weight
+from builder.precision.rounding import LEVELS, ZERO, fits, to_int8, to_unsigned
+from builder.precision.storage import Step, chain, first_input, require, weight
 
 OPSET = 13
 """`DequantizeLinear` for each channel came with it."""
@@ -68,10 +68,7 @@ class Layer:
     @property
     def activation(self) -> ir.Value:
         """What meets the weight, as the node reads it now."""
-        value = self.node.inputs[0]
-        if value is None:
-            raise TypeError(f"node '{self.node.name}' has no first input")
-        return value
+        return first_input(self.node)
 
     @property
     def axis(self) -> int:
@@ -125,13 +122,7 @@ def convert(
     Raises:
         ConversionError: The graph's opset is too old, or it has nothing to compute in 8 bits.
     """
-    opset = model.opset_imports.get("", 0)
-    if opset < OPSET:
-        raise ConversionError(
-            "graph",
-            f"its opset {opset} has no rounding for each channel (opset {OPSET} has)",
-            f"Export the model with opset {OPSET} or newer.",
-        )
+    require(model, OPSET, "can't round for each channel")
     copy = model.clone()
     rounding = _Rounding(copy.graph, ranges)
     names = []
@@ -253,9 +244,8 @@ class _Rounding:
             given = [weight(graph, f"{name}_bias", whole), weight(graph, f"{name}_fine", factor)]
             steps: list[Step] = [("DequantizeLinear", given, {"axis": 0})]
             node.replace_input_with(2, chain(graph, node, f"{name}_bias_float", steps))
-        unsigned = (levels.astype(np.int16) + ZERO).astype(np.uint8)
         stored = [
-            weight(graph, f"{name}_uint8", unsigned),
+            weight(graph, f"{name}_uint8", to_unsigned(levels)),
             weight(graph, f"{name}_scale", scale),
             weight(graph, f"{name}_zero", np.full(scale.shape, ZERO, np.uint8)),
         ]

@@ -15,6 +15,9 @@ HALF_MAX = 65504.0
 LEVELS = 127
 """Of the symmetric int8 grid: -127 to 127."""
 
+ZERO = 128
+"""The zero point of uint8: of weights, and of activations that are rounded row by row."""
+
 LOST = 0.65
 """A weight of which more than this share would become 0 has no scale that fits it: a few values are
 larger than the others by orders of magnitude."""
@@ -77,6 +80,11 @@ def from_int8(levels: npt.NDArray[np.int8], scale: Float, axis: int) -> Float:
     shape = [1] * levels.ndim
     shape[axis] = -1
     return levels.astype(np.float32) * scale.reshape(shape)
+
+
+def to_unsigned(levels: npt.NDArray[np.int8]) -> npt.NDArray[np.uint8]:
+    """Levels as they are stored, with `ZERO` for 0: see `builder.precision.products` for why."""
+    return (levels.astype(np.int16) + ZERO).astype(np.uint8)
 
 
 def fits(rounded: npt.NDArray[np.generic], array: Float) -> bool:

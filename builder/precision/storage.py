@@ -8,11 +8,35 @@ from typing import TypeAlias
 import numpy as np
 import onnx_ir as ir
 
+from builder.errors import ConversionError
 from builder.model import Array
 from builder.passes.base import constant, is_edge
 
 Step: TypeAlias = tuple[str, Sequence[ir.Value | None], Mapping[str, object]]
 """Operator, inputs (None for the output of the step before) and attributes."""
+
+
+def require(model: ir.Model, opset: int, lacks: str) -> None:
+    """Refuse a graph of an older opset than operators of a form came with.
+
+    Raises:
+        ConversionError: It is older; `lacks` says what it can't do.
+    """
+    found = model.opset_imports.get("", 0)
+    if found < opset:
+        raise ConversionError(
+            "graph",
+            f"its opset {found} {lacks} (opset {opset} can)",
+            f"Export the model with opset {opset} or newer.",
+        )
+
+
+def first_input(node: ir.Node) -> ir.Value:
+    """What a layer works on, as it reads it now: the layer before it may have been rewritten."""
+    value = node.inputs[0]
+    if value is None:
+        raise TypeError(f"node '{node.name}' has no first input")
+    return value
 
 
 def weight(graph: ir.Graph, name: str, array: Array) -> ir.Value:
