@@ -7,13 +7,17 @@ COMPUTE = frozenset(
     "Floor Gelu Gemm GlobalAveragePool GlobalMaxPool HardSigmoid InstanceNormalization "
     "LayerNormalization LeakyRelu Log MatMul MaxPool Mul Neg Pow Reciprocal ReduceL1 ReduceL2 "
     "ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
-    "ReduceSumSquare Relu Resize Sigmoid Softmax Sqrt Sub Tanh ThresholdedRelu".split()
+    "ReduceSumSquare Relu Resize Sigmoid Softmax Sqrt Sub Tanh".split()
 )
 """Computed in half where ranges allow; all of them have a WebGPU kernel. Not here, so kept:
 operators that run on the CPU, where half is cast to fp32 and back; comparisons, ArgMax and TopK (a
 rounded value gives another index); Range and CumSum (counts above 2048 aren't exact); trigonometry
 (large arguments); Round, Sign and Mod (steps); recurrent and random operators, coordinates,
-quantization and signal processing."""
+quantization and signal processing; ThresholdedRelu, whose shader doesn't compile in half."""
+
+ONLY_FUSED = frozenset(("Clip",))
+"""Their own shader doesn't compile in half on WebGPU, that of a convolution which does them too
+does (onnxruntime-web 1.30 and Firefox with `shader-f16`)."""
 
 CONTRIB = frozenset(("com.microsoft", name) for name in ("MatMulNBits", "Gelu", "FastGelu"))
 """onnxruntime's own operators that compute in half."""

@@ -8,9 +8,18 @@ import numpy as np
 import onnx_ir as ir
 
 from builder.passes.base import constant, nodes_of
+from builder.precision import fused
 from builder.precision import half_ops as ops
 from builder.precision.bodies import links
-from builder.precision.half_types import allowed, counts, exempt, has_bodies, has_floats, is_float
+from builder.precision.half_types import (
+    allowed,
+    counts,
+    exempt,
+    has_bodies,
+    has_floats,
+    is_float,
+    masked,
+)
 from builder.precision.ranges import HALF_MAX, LIMIT, Range, Ranges
 
 SMALLEST_NORMAL = 2.0**-14
@@ -35,6 +44,7 @@ FOLDED = "undo the storage of weights while the session is made"
 SENSITIVE = "in half the accuracy gate fails"
 EDGES = "what goes in and out of a body is fp32, as that of the graph"
 UNSEEN = "inside a body that no reference runs, or that can't be watched"
+ALONE = "doesn't compile in half on WebGPU, but together with a convolution"
 EPSILON = "an epsilon would be lost in half"
 AFTER_EPSILON = "reads what an epsilon was just added to"
 
@@ -78,7 +88,7 @@ def _decided(
     model: ir.Model, ranges: Ranges, wider: frozenset[str], guarded: dict[ir.Value, float]
 ) -> Plan:
     """One round; adds to `guarded` what an epsilon shows in."""
-    result = Plan(masked={value for graph in model.graphs() for value in _masked(graph)})
+    result = Plan(masked={value for graph in model.graphs() for value in masked(graph)})
     opset = model.opset_imports.get("", 1)
     natively_half: set[ir.Value] = set()
     folded: set[ir.Value] = set()
@@ -91,6 +101,7 @@ def _decided(
             or _forced(node, wider)
             or _by_counts(node, exact)
             or _by_kind(node, opset)
+            or _by_shader(node, result.half)
             or _by_weights(node, opset, result.masked)
             or _by_range(node, ranges, result.masked)
             or (_by_place(node, ranges) if node.graph is not model.graph else None)
@@ -143,6 +154,17 @@ def _by_kind(node: ir.Node, opset: int) -> tuple[str, str] | None:
     if not allowed(node, opset):
         return "its definition doesn't allow half", ""
     return None
+
+
+def _by_shader(node: ir.Node, half: set[ir.Node]) -> tuple[str, str] | None:
+    """A node that doesn't compile in half alone needs a convolution in half that does it too."""
+    if node.op_type not in ops.ONLY_FUSED or node.domain != "" or node.inputs[0] is None:
+        return None
+    producer = node.inputs[0].producer()
+    if producer is not None and producer.op_type == "Conv" and producer in half:
+        output = fused.behind(producer).output
+        return (ALONE, "") if output is not node.outputs[0] else None
+    return ALONE, ""
 
 
 def _rank(node: ir.Node) -> int:
@@ -280,24 +302,3 @@ def _follow_readers(graph: ir.Graph, result: Plan, opset: int) -> None:
         ):
             del result.kept[node]
             result.half.add(node)
-
-
-def _masked(graph: ir.Graph) -> set[ir.Value]:
-    """Values that go nowhere but into a Softmax, through additions and moves only."""
-    masked: set[ir.Value] = set()
-    for node in reversed(graph):
-        for value in node.outputs:
-            uses = value.uses()
-            if not uses or value.is_graph_output():
-                continue
-            if all(
-                user.domain == ""
-                and user.graph is graph
-                and (
-                    user.op_type == "Softmax"
-                    or (user.op_type in ops.MASK_PATH and user.outputs[0] in masked)
-                )
-                for user, _ in uses
-            ):
-                masked.add(value)
-    return masked

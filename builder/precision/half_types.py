@@ -1,4 +1,4 @@
-"""Types of what a node reads and gives, as its operator's schema has them, and exact numbers."""
+"""Types of what a node reads and gives, by its operator's schema; exact numbers; masks."""
 
 from __future__ import annotations
 
@@ -118,3 +118,24 @@ def counts(model: ir.Model) -> set[ir.Value]:
                 if becomes or goes_on:
                     exact.add(value)
     return exact
+
+
+def masked(graph: ir.Graph) -> set[ir.Value]:
+    """Values that go nowhere but into a Softmax, through additions and moves only."""
+    found: set[ir.Value] = set()
+    for node in reversed(graph):
+        for value in node.outputs:
+            uses = value.uses()
+            if not uses or value.is_graph_output():
+                continue
+            if all(
+                user.domain == ""
+                and user.graph is graph
+                and (
+                    user.op_type == "Softmax"
+                    or (user.op_type in ops.MASK_PATH and user.outputs[0] in found)
+                )
+                for user, _ in uses
+            ):
+                found.add(value)
+    return found

@@ -21,12 +21,13 @@ rounding; 41 dB seen after fifty layers. Eight bits of weights: 24 to 37 dB seen
 Eight bits of weights and activations: 17 to 37.
 """
 
-FROM_ITSELF = {"float32": 80.0, "float16": 35.0, "multiplied": 30.0}
+FROM_ITSELF = {"float32": 80.0, "float16": 35.0, "multiplied": 40.0, "images": 30.0}
 """Least ratio in dB against the same variant on the CPU, by element type of the arithmetic: what
 the browser alone adds. The CPU computes fp16 graphs in fp32, so half precision differs there. Where
-products are multiplied in 8 bits, the last bit of an activation decides which way it is rounded,
-and layer after layer that grows: an input scaled by 1 + 1e-6 leaves EfficientNet-Lite0's scores
-36 dB on one and the same CPU, where they have 33 dB against fp32."""
+products are multiplied in 8 bits, the last bit of an activation decides which way it is rounded.
+Where images are (1x1 convolutions, layer after layer) that grows: an input scaled by 1 + 1e-6
+leaves EfficientNet-Lite0's scores 36 dB on one and the same CPU, where they have 33 dB against
+fp32; 38 dB seen."""
 
 CELLS = [
     # engine, device, dtypes that it can run without a GPU in the machine
@@ -110,8 +111,7 @@ def test_computes_what_the_cpu_computes(
     variant = variants[got["info"]["variant"]]
     assert variant["name"] == best(variants, dtype, device, halves="Firefox" in got["agent"])
     itself = site.on_the_cpu(model, "model", variant["name"], stored)
-    multiplied = variant["name"] in ("int8-wasm", "q8", "uint8")
-    kind = "multiplied" if multiplied else variant["compute"]
+    kind = arithmetic(model, variant)
     actual = decoded(got["model"])
     assert actual.keys() == expected.keys()
     for name, values in actual.items():
@@ -122,6 +122,13 @@ def test_computes_what_the_cpu_computes(
         assert ratio(itself[name], values) >= FROM_ITSELF[kind], name
     if dtype == "fp32":
         check_whole(site, model, stored, decoded(got["whole"]))
+
+
+def arithmetic(model: str, variant: dict[str, Any]) -> str:
+    """What a variant computes with: a key of `FROM_ITSELF`."""
+    if variant["name"] == "int8-wasm" and model == "efficientnet-lite0":
+        return "images"
+    return "multiplied" if variant["name"] in ("int8-wasm", "q8", "uint8") else variant["compute"]
 
 
 def best(variants: dict[str, Any], dtype: str, device: str, *, halves: bool) -> str:

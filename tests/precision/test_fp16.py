@@ -385,3 +385,41 @@ def test_a_transposed_weight_of_a_product_in_fp32_stays_exact() -> None:
     halved = convert(model, {"i": i})
     assert input_dtypes(halved.ir, "Transpose") == [["FLOAT"]]
     np.testing.assert_array_equal(weight(halved.ir, "w"), table)
+
+
+@pytest.mark.parametrize(
+    ("text", "halved"),
+    [
+        ("c = Conv(x, w)  y = Clip(c, zero, six)", True),
+        ("c = Conv(x, w)  s = Sin(c)  d = Clip(c, zero, six)  y = Add(d, s)", False),
+        ("c = Add(x, x)  y = Clip(c, zero, six)", False),
+        ("c = Conv(x, w)  d = Relu(c)  y = Clip(d, zero, six)", False),
+    ],
+)
+def test_clip_is_half_only_where_a_convolution_does_it(text: str, halved: bool) -> None:
+    # Alone its shader doesn't compile in half on WebGPU.
+    weights = {
+        "w": RNG.standard_normal((4, 4, 1, 1)).astype(np.float32),
+        "zero": np.array(0, np.float32),
+        "six": np.array(6, np.float32),
+    }
+    model = normal(f"g (float[1, 4, 5, 5] x) => (float[1, 4, 5, 5] y) {{ {text} }}", weights)
+    x = RNG.standard_normal((1, 4, 5, 5)).astype(np.float32)
+    made = convert(model, {"x": x}).ir
+    assert input_dtypes(made, "Clip")[0][0] == ("FLOAT16" if halved else "FLOAT")
+    exact, got = run(model.ir, {"x": x})["y"], run(made, {"x": x})["y"]
+    np.testing.assert_allclose(got, exact, rtol=5e-3, atol=5e-3)
+
+
+def test_a_clip_behind_a_convolution_kept_wider_is_fp32() -> None:
+    weights = {
+        "w": RNG.standard_normal((4, 4, 1, 1)).astype(np.float32),
+        "six": np.array(6, np.float32),
+    }
+    text = "g (float[1, 4, 5, 5] x) => (float[1, 4, 5, 5] y) { c = Conv(x, w) y = Clip(c, , six) }"
+    model = normal(text, weights)
+    x = RNG.standard_normal((1, 4, 5, 5)).astype(np.float32)
+    ranges = measure(model.ir, references(model, {"x": x}))
+    name = next(node.name for node in model.ir.graph if node.op_type == "Conv")
+    made = fp16.convert(model.ir, ranges, frozenset([name or ""])).ir
+    assert input_dtypes(made, "Clip")[0][0] == "FLOAT"
