@@ -15,9 +15,12 @@ rounded value gives another index); Range and CumSum (counts above 2048 aren't e
 (large arguments); Round, Sign and Mod (steps); recurrent and random operators, coordinates,
 quantization and signal processing; ThresholdedRelu, whose shader doesn't compile in half."""
 
-ONLY_FUSED = frozenset(("Clip",))
-"""Their own shader doesn't compile in half on WebGPU, that of a convolution which does them too
-does (onnxruntime-web 1.30 and Firefox with `shader-f16`)."""
+NO_SHADER = frozenset(("Clip", "Pad"))
+"""Their shaders don't compile in half on WebGPU (onnxruntime-web 1.30 and Firefox with
+`shader-f16`; every other operator of `COMPUTE` and `MOVERS` does, and gives what the CPU gives)."""
+
+FUSED = frozenset(("Clip",))
+"""Those of them that the shader of a convolution does too, which compiles."""
 
 CONTRIB = frozenset(("com.microsoft", name) for name in ("MatMulNBits", "Gelu", "FastGelu"))
 """onnxruntime's own operators that compute in half."""

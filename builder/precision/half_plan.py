@@ -44,7 +44,7 @@ FOLDED = "undo the storage of weights while the session is made"
 SENSITIVE = "in half the accuracy gate fails"
 EDGES = "what goes in and out of a body is fp32, as that of the graph"
 UNSEEN = "inside a body that no reference runs, or that can't be watched"
-ALONE = "doesn't compile in half on WebGPU, but together with a convolution"
+ALONE = "doesn't compile in half on WebGPU, unless as part of a convolution"
 EPSILON = "an epsilon would be lost in half"
 AFTER_EPSILON = "reads what an epsilon was just added to"
 
@@ -157,10 +157,10 @@ def _by_kind(node: ir.Node, opset: int) -> tuple[str, str] | None:
 
 
 def _by_shader(node: ir.Node, half: set[ir.Node]) -> tuple[str, str] | None:
-    """A node that doesn't compile in half alone needs a convolution in half that does it too."""
-    if node.op_type not in ops.ONLY_FUSED or node.domain != "" or node.inputs[0] is None:
+    """What doesn't compile in half alone needs a convolution in half that does it too."""
+    if node.op_type not in ops.NO_SHADER or node.domain != "" or node.inputs[0] is None:
         return None
-    producer = node.inputs[0].producer()
+    producer = node.inputs[0].producer() if node.op_type in ops.FUSED else None
     if producer is not None and producer.op_type == "Conv" and producer in half:
         output = fused.behind(producer).output
         return (ALONE, "") if output is not node.outputs[0] else None

@@ -423,3 +423,15 @@ def test_a_clip_behind_a_convolution_kept_wider_is_fp32() -> None:
     name = next(node.name for node in model.ir.graph if node.op_type == "Conv")
     made = fp16.convert(model.ir, ranges, frozenset([name or ""])).ir
     assert input_dtypes(made, "Clip")[0][0] == "FLOAT"
+
+
+def test_pad_stays_fp32() -> None:
+    # Its shader doesn't compile in half on WebGPU.
+    model = normal(
+        "g (float[1, 4] x) => (float[1, 6] y) { a = Neg(x) p = Pad(a, pads) y = Neg(p) }",
+        {"pads": np.array([0, 1, 0, 1])},
+    )
+    x = np.array([[1, 2, 3, 4]], np.float32)
+    made = convert(model, {"x": x}).ir
+    assert input_dtypes(made, "Pad")[0][0] == "FLOAT"
+    np.testing.assert_array_equal(run(made, {"x": x})["y"], [[0, 1, 2, 3, 4, 0]])
