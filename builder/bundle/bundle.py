@@ -113,7 +113,8 @@ def _variant(built: BuiltVariant, stored: Stored) -> types.Variant:
         },
         # The bytes as they were downloaded, the session's own copy, and what a run needs.
         "peakMemory": 2 * weights + built.activations,
-        "cpuOperators": cpu_operators(built.ir),
+        # What never meets a GPU has nothing that leaves it.
+        "cpuOperators": cpu_operators(built.ir) if "webgpu" in form.devices else [],
         "verdict": write.verdict(built.verdict),
         "selfTest": {"metric": "snr", "minimum": round(built.minimum, 2)},
         "verified": [],

@@ -165,6 +165,12 @@ def test_every_kind_of_form_is_there(site: Site) -> None:
     assert set(site.variants("encoder")) == wanted
 
 
+def test_what_never_meets_a_gpu_has_nothing_that_leaves_it(site: Site) -> None:
+    alone = [v for v in site.variants("encoder").values() if "webgpu" not in v["devices"]]
+    assert {v["name"] for v in alone} == {"int8-wasm", "q8", "uint8"}
+    assert all(v["cpuOperators"] == [] for v in alone)
+
+
 def test_forms_of_one_dtype_share_their_weights(site: Site) -> None:
     variants = site.variants("encoder")
     for base, form in (("fp16", "fp16-half"), ("int8", "int8-wasm"), ("q4", "q4f16")):
