@@ -25,7 +25,12 @@ IRRELEVANT = {"cli", "server", "verify", "bench", "_web", "_static"}
 
 
 def key(
-    job: Job, files: Mapping[str, Path], samples: Sequence[Path], calibration: Sequence[Path] = ()
+    job: Job,
+    files: Mapping[str, Path],
+    samples: Sequence[Path],
+    calibration: Sequence[Path] = (),
+    *,
+    shard_bytes: int,
 ) -> str | None:
     """A digest of all that a bundle is made from, or None where that can't be known.
 
@@ -43,7 +48,7 @@ def key(
     else:
         parts = _with_external_data(job.base / recipe.source)
     digest.update(recipe.model_copy(update={"calibration": None}).model_dump_json().encode())
-    digest.update(json.dumps([versions(recipe), platform.python_version()]).encode())
+    digest.update(json.dumps([versions(recipe), platform.python_version(), shard_bytes]).encode())
     digest.update(_code().encode())
     for path in (*parts, *files.values(), *samples, *calibration):
         if not path.is_file():

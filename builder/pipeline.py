@@ -13,6 +13,7 @@ from builder import bundle_cache, passes, references, sources, variants
 from builder.bundle import output, site
 from builder.bundle.bundle import Built, write_bundle
 from builder.bundle.bundle import report as report_of
+from builder.bundle.hosts import HOSTS
 from builder.bundle.manifest import dumps
 from builder.bundle.store import Store
 from builder.errors import OnnxsiteError, UsageError
@@ -55,7 +56,7 @@ def run(plan: Plan, report: Report = lambda _model, _step: None) -> Result:
         cached: list[str] = []
         for job in plan.jobs:
             try:
-                folder, hit = _bundle(job, Path(scratch), report)
+                folder, hit = _bundle(job, HOSTS[plan.host].shard_bytes, Path(scratch), report)
             except OnnxsiteError as error:
                 error.add_note(job.recipe.id)
                 raise
@@ -67,14 +68,14 @@ def run(plan: Plan, report: Report = lambda _model, _step: None) -> Result:
         return Result(plan.out, tuple(manifests), tuple(cached))
 
 
-def _bundle(job: Job, scratch: Path, report: Report) -> tuple[Path, bool]:
+def _bundle(job: Job, shard_bytes: int, scratch: Path, report: Report) -> tuple[Path, bool]:
     """A model's bundle folder, and whether an earlier build had made the same."""
     recipe = job.recipe
     report(recipe.id, "fetch files")
     files = {name: fetch(pinned, base=job.base) for name, pinned in recipe.files.items()}
     samples = [fetch(sample.file, base=job.base) for sample in recipe.samples]
     calibration = _calibration(job)
-    key = bundle_cache.key(job, files, samples, calibration)
+    key = bundle_cache.key(job, files, samples, calibration, shard_bytes=shard_bytes)
     found = bundle_cache.find(key)
     if found is not None:
         report(recipe.id, "unchanged, taken from the cache")
@@ -83,7 +84,7 @@ def _bundle(job: Job, scratch: Path, report: Report) -> tuple[Path, bool]:
     folder.mkdir()
     work.mkdir()
     built = build_model(job, files, samples, calibration, work, report)
-    manifest = write_bundle(built, Store(folder))
+    manifest = write_bundle(built, Store(folder, shard_bytes))
     (folder / bundle_cache.REPORT).write_bytes(dumps(report_of(built.variants)))
     (folder / bundle_cache.MANIFEST).write_bytes(dumps(manifest))
     shutil.rmtree(work)

@@ -6,7 +6,7 @@ import gzip
 import os
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -58,14 +58,24 @@ CODECS: dict[str, Callable[[bytes], bytes]] = {".br": _brotli, ".gz": _gzip}
 """By the ending of the twin. Both release the interpreter lock, so threads run side by side."""
 
 
-def compress_tree(root: Path, *, jobs: int = JOBS) -> None:
+def compress_tree(
+    root: Path,
+    *,
+    suffixes: Collection[str] = (),
+    endings: Collection[str] = tuple(CODECS),
+    worth: float = WORTH,
+    jobs: int = JOBS,
+) -> None:
     """Compress every file below `root` that gains by it.
 
     Results are kept in the cache by content: brotli takes a minute for the web runtime, which is
     the same in every site. Hidden files get no twin: they are for the host, not for visitors.
 
     Args:
-        root: A site's root.
+        root: A site's root, or a folder of it.
+        suffixes: Which files to compress; none for all.
+        endings: Which twins to write, keys of `CODECS`.
+        worth: A twin is kept if it is at most this share of the original.
         jobs: Files that are compressed at the same time.
 
     Raises:
@@ -74,12 +84,12 @@ def compress_tree(root: Path, *, jobs: int = JOBS) -> None:
     stop = threading.Event()
     with ThreadPoolExecutor(jobs) as pool:
         tasks = [
-            pool.submit(_write_twin, path, ending, stop)
+            pool.submit(_write_twin, path, ending, worth, stop)
             # Longest first: the last task to end is then a short one.
             for path in sorted(root.rglob("*"), key=lambda path: (-path.stat().st_size, path))
             if path.is_file() and path.suffix not in SKIPPED and not path.name.startswith(".")
-            if path.stat().st_size >= SMALLEST
-            for ending in CODECS
+            if path.stat().st_size >= SMALLEST and (not suffixes or path.suffix in suffixes)
+            for ending in endings
         ]
         try:
             done, _ = wait(tasks, return_when=FIRST_EXCEPTION)
@@ -91,13 +101,14 @@ def compress_tree(root: Path, *, jobs: int = JOBS) -> None:
             task.result()
 
 
-def _write_twin(path: Path, ending: str, stop: threading.Event) -> None:
-    if stop.is_set():
+def _write_twin(path: Path, ending: str, worth: float, stop: threading.Event) -> None:
+    target = path.with_name(path.name + ending)
+    if stop.is_set() or target.is_file():
         return
     content = path.read_bytes()
     twin = _compressed(content, ending)
-    if twin:
-        path.with_name(path.name + ending).write_bytes(twin)
+    if twin and len(twin) <= worth * len(content):
+        target.write_bytes(twin)
 
 
 def _compressed(content: bytes, ending: str) -> bytes:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from builder.bundle.host_files import WRITERS, Kind
 from builder.errors import HostError
+from builder.partition import SHARD_BYTES
 
 MB, MIB, GB = 10**6, 1024**2, 10**9
 
@@ -22,7 +23,10 @@ class HostProfile:
         max_files: Most files in a site.
         max_total: Largest site in bytes.
         headers: The configuration it reads, a key of `builder.bundle.host_files.WRITERS`.
-        compresses: Compresses text and wasm by itself, so that precompressed twins are dead weight.
+        compresses: Compresses text by itself, so that precompressed twins of pages and scripts are
+            dead weight. None is known to compress files without a media type of their own.
+        negotiates: Sends a file's precompressed twin, by the configuration written for it, so that
+            the page needn't ask for the twin and inflate it.
         sets_headers: Whether the site can have COOP and COEP there, and so wasm threads.
         notes: What else somebody who hosts there must know, one sentence each.
     """
@@ -34,8 +38,14 @@ class HostProfile:
     max_total: int | None = None
     headers: Kind = "none"
     compresses: bool = False
+    negotiates: bool = False
     sets_headers: bool = True
     notes: tuple[str, ...] = ()
+
+    @property
+    def shard_bytes(self) -> int:
+        """Largest shard of weights and of the runtime's wasm."""
+        return SHARD_BYTES if self.max_file is None else min(SHARD_BYTES, self.max_file)
 
 
 ROWS = (
@@ -112,9 +122,19 @@ ROWS = (
         ),
     ),
     HostProfile(
-        "nginx", "nginx", headers="nginx", notes=("Include nginx.conf in the server block.",)
+        "nginx",
+        "nginx",
+        headers="nginx",
+        negotiates=True,
+        notes=("Include nginx.conf in the server block.",),
     ),
-    HostProfile("apache", "Apache", headers="apache", notes=("Needs AllowOverride FileInfo.",)),
+    HostProfile(
+        "apache",
+        "Apache",
+        headers="apache",
+        negotiates=True,
+        notes=("Needs AllowOverride FileInfo.",),
+    ),
 )
 
 HOSTS: dict[str, HostProfile] = {profile.name: profile for profile in ROWS}

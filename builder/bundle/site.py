@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from builder.bundle import hosts, manifest
+from builder.bundle import hosts, manifest, twins
 from builder.bundle.compress import compress_tree
 from builder.bundle.store import FOLDER, Store
 from builder.bundle_cache import MANIFEST, REPORT
@@ -38,14 +38,15 @@ def write_site(root: Path, plan: Plan, bundles: Sequence[Path]) -> list[types.Ma
         HostError: A file breaks a limit of the plan's host.
         ConversionError: A manifest breaks its schema.
     """
-    store = Store(root)
-    runtime = store_runtime(store)
+    profile = hosts.HOSTS[plan.host]
+    runtime = store_runtime(Store(root, profile.shard_bytes))
     for bundle in bundles:
         shutil.copytree(bundle / FOLDER, root / FOLDER, dirs_exist_ok=True)
-    manifests = [_complete(bundle, runtime) for bundle in bundles]
+    # Before the manifests, which name them.
+    twins.write(root / FOLDER, profile)
+    manifests = [_complete(root, profile, bundle, runtime) for bundle in bundles]
     _copy_assets(root)
     _write_entries(root, plan, manifests, bundles)
-    profile = hosts.HOSTS[plan.host]
     if not profile.compresses:
         compress_tree(root)
     # After the twins: these are read by the host, not by visitors.
@@ -60,9 +61,13 @@ def write_site(root: Path, plan: Plan, bundles: Sequence[Path]) -> list[types.Ma
     return manifests
 
 
-def _complete(bundle: Path, runtime: types.Runtime) -> types.Manifest:
-    content = json.loads((bundle / MANIFEST).read_text(encoding="utf-8"))
-    return manifest.validate({**content, "runtime": runtime}, f"manifest of {content['id']}")
+def _complete(
+    root: Path, profile: hosts.HostProfile, bundle: Path, runtime: types.Runtime
+) -> types.Manifest:
+    content = {**json.loads((bundle / MANIFEST).read_text(encoding="utf-8")), "runtime": runtime}
+    if not profile.negotiates:
+        content = twins.noted(content, root)
+    return manifest.validate(content, f"manifest of {content['id']}")
 
 
 def _copy_assets(root: Path) -> None:

@@ -24,10 +24,12 @@ class Store:
 
     Args:
         root: The site's root; paths in the results are relative to it.
+        limit: Largest shard in bytes.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, limit: int = SHARD_BYTES) -> None:
         self.root = root
+        self.limit = limit
 
     def add(self, content: bytes | memoryview, suffix: str) -> File:
         """Store `content` once; the same bytes give the same file, whoever adds them.
@@ -43,8 +45,8 @@ class Store:
             target.write_bytes(content)
         return {"path": path, "size": len(content), "sha256": digest}
 
-    def add_blob(self, content: bytes, name: str, limit: int = SHARD_BYTES) -> Blob:
-        """Store `content` as consecutive shards of at most `limit` bytes."""
+    def add_blob(self, content: bytes, name: str) -> Blob:
+        """Store `content` as consecutive shards of at most the store's limit."""
         view = memoryview(content)
-        shards = [self.add(view[start:end], ".bin") for start, end in split(len(view), limit)]
+        shards = [self.add(view[start:end], ".bin") for start, end in split(len(view), self.limit)]
         return {"name": name, "size": len(view), "sha256": sha256(view), "shards": shards}

@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from builder.bundle.store import Store, sha256
-from builder.partition import SHARD_BYTES, Pack, plan_packs
+from builder.partition import Pack, plan_packs
 from builder.partition.shards import Weight
 
 if TYPE_CHECKING:
@@ -34,15 +34,12 @@ class Stored:
         return self.graph["size"] + sum(blob["size"] for blob in self.weights)
 
 
-def store_variants(
-    variants: Mapping[str, ir.Model], store: Store, *, limit: int = SHARD_BYTES
-) -> dict[str, Stored]:
+def store_variants(variants: Mapping[str, ir.Model], store: Store) -> dict[str, Stored]:
     """Write the graphs and weights of all variants of one stage; equal weights are stored once.
 
     Args:
         variants: Graphs by variant name, weights in memory.
-        store: Where the files go.
-        limit: Largest shard in bytes.
+        store: Where the files go, in shards of at most its limit.
     """
     protos: dict[str, onnx.ModelProto] = {}
     contents: dict[str, bytes] = {}
@@ -60,8 +57,8 @@ def store_variants(
                 # Not held twice; the digest stands in for it until its place is known.
                 tensor.raw_data = digest.encode()
                 tensor.data_location = onnx.TensorProto.EXTERNAL
-    packs = plan_packs(weights, limit)
-    blobs = [_write_pack(pack, contents, store, limit) for pack in packs]
+    packs = plan_packs(weights, store.limit)
+    blobs = [_write_pack(pack, contents, store) for pack in packs]
     places = {
         placement.sha256: (blob["name"], placement.offset, placement.size)
         for pack, blob in zip(packs, blobs, strict=True)
@@ -78,14 +75,14 @@ def store_variants(
     return stored
 
 
-def _write_pack(pack: Pack, contents: Mapping[str, bytes], store: Store, limit: int) -> Blob:
+def _write_pack(pack: Pack, contents: Mapping[str, bytes], store: Store) -> Blob:
     content = bytearray(pack.size)
     for placement in pack.placements:
         end = placement.offset + placement.size
         content[placement.offset : end] = contents[placement.sha256]
     # Named by content: the name stands in the graph, and equal packs must give equal graphs.
     whole = bytes(content)
-    return store.add_blob(whole, f"{sha256(whole)[:16]}.bin", limit)
+    return store.add_blob(whole, f"{sha256(whole)[:16]}.bin")
 
 
 def _externalise(proto: onnx.ModelProto, places: Mapping[str, tuple[str, int, int]]) -> None:

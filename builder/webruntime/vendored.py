@@ -63,7 +63,7 @@ def templates() -> Path:
 
 
 def store_runtime(store: Store) -> types.Runtime:
-    """Put every flavour of the web runtime into a site; its wasm is sharded like weights are."""
+    """Put every flavour of the web runtime into a site; its wasm is sharded as weights are."""
     found = web()
     flavours: list[types.Flavour] = []
     for entry in cast("list[dict[str, str]]", found.onnxruntime["flavours"]):

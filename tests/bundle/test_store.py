@@ -26,7 +26,7 @@ def test_the_same_content_is_stored_once(tmp_path: Path) -> None:
 
 def test_a_blob_is_cut_into_shards_that_join_to_it(tmp_path: Path) -> None:
     content = bytes(range(256)) * 5
-    blob = Store(tmp_path).add_blob(content, "weights.bin", limit=500)
+    blob = Store(tmp_path, limit=500).add_blob(content, "weights.bin")
     parts = [(tmp_path / shard["path"]).read_bytes() for shard in blob["shards"]]
     assert b"".join(parts) == content
     assert max(map(len, parts)) <= 500

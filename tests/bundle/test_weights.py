@@ -34,12 +34,12 @@ def test_stored_graphs_run_from_their_shards_and_share_the_common_weight(tmp_pat
     rng = np.random.default_rng(0)
     shared = rng.normal(size=(64, 300)).astype(np.float32)
     biases = [rng.normal(size=300).astype(np.float32) for _ in range(2)]
-    store = Store(tmp_path)
+    store = Store(tmp_path, limit=50_000)
     variants = {
         name: ir.from_proto(linear(shared, bias))
         for name, bias in zip(("fp32", "int8"), biases, strict=True)
     }
-    stored = store_variants(variants, store, limit=50_000)
+    stored = store_variants(variants, store)
 
     first, second = ({blob["name"] for blob in s.weights} for s in stored.values())
     assert len(first & second) == 1, "the shared weight is downloaded once"
