@@ -1,5 +1,5 @@
 /** Files that the manifest names, fetched and held against their SHA-256 before use. */
-import { digest } from "../runtime/fetch.ts";
+import { digest } from "../runtime/digest.ts";
 import type { File as StoredFile } from "../runtime/index.ts";
 import { InputFault } from "../tasks/task.ts";
 import { TEXT } from "./text.ts";

@@ -4,19 +4,20 @@
  *     const model = await load("models/efficientnet-lite0/");
  *     const { outputs } = await model.run({ image: { data: rgba, dims: [height, width, 4] } });
  */
-import { ManifestError } from "./errors.ts";
-import type { Manifest } from "./manifest.gen.ts";
+import { fetchManifest } from "./manifest.ts";
 import { abortable, OnnxModel } from "./model.ts";
+import { storage } from "./storage.ts";
+import { NETWORK } from "./transport.ts";
 import type { LoadOptions } from "./types.ts";
 
 export { snr } from "./compare.ts";
 export * from "./errors.ts";
 export { fromHalf, toHalf } from "./half.ts";
 export type * from "./manifest.gen.ts";
+export type { Kept } from "./protocol.ts";
+export type { KeptModel } from "./records.ts";
 export type * from "./types.ts";
-export { OnnxModel };
-
-const FORMAT = 1;
+export { OnnxModel, storage };
 
 /**
  * Load a model: choose device and variant, download and verify, open, and check a stored reference.
@@ -31,8 +32,9 @@ export async function load(url: string | URL, options: LoadOptions = {}): Promis
   if (!address.pathname.endsWith(".json")) {
     address.pathname = `${address.pathname.replace(/\/$/, "")}/manifest.json`;
   }
-  const manifest = await fetchManifest(address, signal);
-  const model = new OnnxModel(manifest, address.href, options);
+  const network = { ...NETWORK, ...options.network };
+  const { manifest, plainHost } = await fetchManifest(address.href, network, signal);
+  const model = new OnnxModel(manifest, address.href, options, plainHost);
   try {
     await abortable(model.open(), signal);
   } catch (error) {
@@ -40,31 +42,4 @@ export async function load(url: string | URL, options: LoadOptions = {}): Promis
     throw error;
   }
   return model;
-}
-
-async function fetchManifest(url: URL, signal: AbortSignal | undefined): Promise<Manifest> {
-  let response: Response;
-  try {
-    response = await fetch(url, signal ? { signal } : {});
-  } catch (error) {
-    signal?.throwIfAborted();
-    throw new ManifestError(`${url.href} can't be reached (${String(error)}).`, url.href);
-  }
-  if (!response.ok) {
-    throw new ManifestError(`${url.href} was answered with status ${response.status}.`, url.href);
-  }
-  const text = await response.text();
-  let content: Manifest;
-  try {
-    content = JSON.parse(text);
-  } catch {
-    throw new ManifestError(
-      `${url.href} isn't a manifest; it starts: ${text.slice(0, 40)}`,
-      url.href,
-    );
-  }
-  if (content.format !== FORMAT) {
-    throw new ManifestError(`${url.href} isn't a manifest of format ${FORMAT}.`, url.href);
-  }
-  return content;
 }

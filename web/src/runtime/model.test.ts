@@ -37,6 +37,8 @@ class FakeWorker extends EventTarget {
       load: { timings: {}, downloaded: 1, total: 1 },
       run: { outputs: {}, timings: {} },
       selfTest: [],
+      kept: null,
+      forget: null,
     }[verb];
     const error = { code: fault ?? "", message: `${fault} happened.`, advice: "", url: undefined };
     const reply: Reply = fault ? { kind: "error", id, error } : { kind: "result", id, result };

@@ -32,6 +32,7 @@ export class OnnxModel {
   readonly manifest: Manifest;
   readonly #base: string;
   readonly #options: LoadOptions;
+  readonly #plainHost: boolean;
   readonly #events: RuntimeEvent[] = [];
   readonly #callbacks = new Set<(info: Info) => void>();
   #candidates: Candidate[] = [];
@@ -42,8 +43,9 @@ export class OnnxModel {
   #disposed = false;
 
   /** Use `load` instead. */
-  constructor(manifest: Manifest, base: string, options: LoadOptions) {
+  constructor(manifest: Manifest, base: string, options: LoadOptions, plainHost = false) {
     this.manifest = manifest;
+    this.#plainHost = plainHost;
     this.#base = base;
     this.#options = options;
   }
@@ -184,6 +186,8 @@ export class OnnxModel {
       manifest: this.manifest,
       base: this.#base,
       candidate,
+      network: this.#options.network ?? {},
+      plainHost: this.#plainHost,
     });
     this.#info = {
       ...candidate,

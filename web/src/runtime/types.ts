@@ -35,8 +35,19 @@ export interface LoadOptions {
   dtype?: VariantName | "auto";
   /** Threads on WASM: "auto" is the number of cores, at most 4, where the page is isolated. */
   threads?: number | "auto";
+  /** How patient downloads are; the defaults suit visitors. */
+  network?: NetworkOptions;
   onProgress?: (event: ProgressEvent) => void;
   signal?: AbortSignal;
+}
+
+export interface NetworkOptions {
+  /** Tries of one file after the first one without a new byte. 4. */
+  retries?: number;
+  /** Milliseconds before the second try; each further pause is twice as long. 400. */
+  pause?: number;
+  /** Milliseconds without a byte after which a request is given up. 20,000. */
+  stall?: number;
 }
 
 /** The statuses are those of transformers.js; sizes are bytes. */

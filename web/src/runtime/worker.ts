@@ -3,7 +3,9 @@ import { Engine } from "./engine.ts";
 import { DisposedError, toData } from "./errors.ts";
 import { Downloads } from "./fetch.ts";
 import { probe } from "./probe.ts";
-import type { Reply, Request, Requests, Tensors, Verb } from "./protocol.ts";
+import type { Kept, Reply, Request, Requests, Tensors, Verb } from "./protocol.ts";
+import { forget, recorded } from "./records.ts";
+import { openStore } from "./store.ts";
 
 const post = (reply: Reply, transfer: Transferable[] = []): void =>
   self.postMessage(reply, { transfer });
@@ -20,18 +22,22 @@ type Handlers = { [V in Verb]: (args: Requests[V]["args"]) => Promise<Requests[V
 const HANDLERS: Handlers = {
   probe,
 
-  async load({ manifest, base, candidate }) {
-    const downloads = new Downloads(
-      new URL(manifest.root, base),
-      (event) => post({ kind: "progress", event }),
-      (event) => post({ kind: "event", event }),
-    );
+  async load({ manifest, base, candidate, network, plainHost }) {
+    const downloads = new Downloads({
+      manifest: base,
+      root: new URL(manifest.root, base),
+      plainHost,
+      network,
+      report: (event) => post({ kind: "progress", event }),
+      say: (event) => post({ kind: "event", event }),
+    });
     engine = new Engine(manifest, candidate, downloads, (error) =>
       post({ kind: "lost", error: toData(error) }),
     );
     // For a look from the browser's console: the worker's context has it as `engine`.
     Object.assign(self, { engine });
     await engine.open();
+    await downloads.remember(manifest);
     const { total } = downloads.overall;
     return { timings: engine.timings, downloaded: downloads.fetched, total };
   },
@@ -41,8 +47,24 @@ const HANDLERS: Handlers = {
     return { outputs, timings };
   },
 
+  kept,
+
+  async forget({ url }) {
+    const { store } = await openStore();
+    if (url) await forget(store, url);
+    else for (const key of (await store.entries()).keys()) await store.delete(key);
+    return kept();
+  },
+
   selfTest: () => loaded().selfTest(),
 };
+
+async function kept(): Promise<Kept> {
+  const { store, reason } = await openStore();
+  const sizes = [...(await store.entries()).values()];
+  const bytes = sizes.reduce((sum, size) => sum + size, 0);
+  return { store: store.kind, reason, models: await recorded(store), bytes };
+}
 
 let previous: Promise<unknown> = Promise.resolve();
 
