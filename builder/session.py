@@ -102,8 +102,12 @@ class Session:
                 yield started.popleft().result()
 
 
-def optimised(model: ir.Model) -> onnx.ModelProto:
-    """What onnxruntime makes of a graph on any machine, constants unfolded, weights inside.
+def optimised(model: ir.Model, *, fold: bool) -> onnx.ModelProto:
+    """What onnxruntime makes of a graph on any machine, weights inside.
+
+    Args:
+        model: Weights in memory.
+        fold: Whether constants are folded.
 
     Raises:
         UnsupportedError: onnxruntime can't create a session from the graph.
@@ -117,7 +121,10 @@ def optimised(model: ir.Model) -> onnx.ModelProto:
         options.optimized_model_filepath = str(target)
         try:
             ort.InferenceSession(
-                content, options, ["CPUExecutionProvider"], disabled_optimizers=["ConstantFolding"]
+                content,
+                options,
+                ["CPUExecutionProvider"],
+                disabled_optimizers=[] if fold else ["ConstantFolding"],
             )
         except Exception as error:
             raise UnsupportedError("graph", f"onnxruntime fails: {str(error).strip()}") from error

@@ -4,8 +4,9 @@ For WASM alone: fused operators such as `FusedConv` have a kernel there, and the
 any machine as it does in the browser up to its level "extended" (the one above lays tensors out for
 the machine that it runs on). Under WebGPU the runtime goes on optimising by itself.
 
-Constant folding is left out: it would put dequantized weights in the place of stored ones. Where a
-graph makes weights of stored bytes, the page folds them as before (`level` "basic").
+Constants are folded where that costs next to nothing in bytes. Where it would put dequantized
+weights in the place of stored ones, the page folds them as before (`level` "basic"), which takes
+most of what is saved otherwise: the runtime's code is cold while it does.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def optimise(model: ir.Model, probes: Sequence[Mapping[str, Array]]) -> Optimise
     Raises:
         UnsupportedError: The result is of no use; says why.
     """
-    made = ir.from_proto(optimised(model))
+    made = ir.from_proto(optimised(model, fold=True))
+    if download(made) > GROWTH * download(model):
+        made = ir.from_proto(optimised(model, fold=False))
     _tidy(made)
     _hold_against(model, made, probes)
     return Optimised(made, "basic" if _makes_weights(made) else "disabled")

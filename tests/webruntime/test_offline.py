@@ -62,6 +62,14 @@ def test_fused_and_otherwise_the_same() -> None:
     np.testing.assert_allclose(given[0], wanted[0], rtol=1e-4, atol=1e-5)
 
 
+def test_what_is_small_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offline, "GROWTH", 4.5)
+    plain = stored_in_eight_bits()
+    made = offline.optimise(plain, [{"x": np.ones((3, 64), np.float32)}])
+    assert [node.op_type for node in made.ir.graph if node.op_type in ("Cast", "Sub")] == []
+    assert made.level == "disabled"
+
+
 def test_two_builds_give_the_same_bytes() -> None:
     first, second = (
         ir.to_proto(offline.optimise(ir.from_proto(convnet()), [PROBE]).ir) for _ in range(2)
