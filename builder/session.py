@@ -7,7 +7,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal, TypeAlias
 
+import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 
@@ -21,24 +25,32 @@ THREADS = 1
 ABREAST = os.cpu_count() or 1
 """Runs that `each` makes at a time; every one still has a single thread."""
 
+Level: TypeAlias = Literal["none", "extended", "all"]
+
+LEVELS: dict[Level, ort.GraphOptimizationLevel] = {
+    "none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
+
 
 class Session:
     """An onnxruntime CPU session over a graph in memory.
 
     Args:
         model: The graph; weights may be external or memory-mapped.
-        optimize: Whether onnxruntime may rewrite the graph (its default level).
+        optimize: How far onnxruntime may rewrite the graph: "extended" leaves out what suits only
+            the machine that it runs on.
 
     Raises:
         UnsupportedError: onnxruntime can't create a session from the graph.
     """
 
-    def __init__(self, model: ir.Model | bytes, *, optimize: bool = True) -> None:
+    def __init__(self, model: ir.Model | bytes, *, optimize: Level = "all") -> None:
         options = ort.SessionOptions()
         options.intra_op_num_threads = THREADS
         options.log_severity_level = 4
-        if not optimize:
-            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.graph_optimization_level = LEVELS[optimize]
         content = model if isinstance(model, bytes) else ir.to_proto(model).SerializeToString()
         # Runs here differ in their shapes; an arena would keep the largest of each.
         options.enable_cpu_mem_arena = False
@@ -88,3 +100,32 @@ class Session:
                     yield started.popleft().result()
             while started:
                 yield started.popleft().result()
+
+
+def optimised(model: ir.Model, *, fold: bool) -> onnx.ModelProto:
+    """What onnxruntime makes of a graph on any machine, weights inside.
+
+    Args:
+        model: Weights in memory.
+        fold: Whether constants are folded.
+
+    Raises:
+        UnsupportedError: onnxruntime can't create a session from the graph.
+    """
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = LEVELS["extended"]
+    content = ir.to_proto(model).SerializeToString()
+    with TemporaryDirectory(prefix="onnxsite-") as folder:
+        target = Path(folder) / "optimised.onnx"
+        options.optimized_model_filepath = str(target)
+        try:
+            ort.InferenceSession(
+                content,
+                options,
+                ["CPUExecutionProvider"],
+                disabled_optimizers=[] if fold else ["ConstantFolding"],
+            )
+        except Exception as error:
+            raise UnsupportedError("graph", f"onnxruntime fails: {str(error).strip()}") from error
+        return onnx.load(target)

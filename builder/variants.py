@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import onnx_ir as ir
 
 from builder import precision
-from builder.errors import GateError
+from builder.errors import GateError, UnsupportedError
 from builder.estimate import peak_activations
 from builder.model import Model, Reference, Tensors, Verdict
 from builder.precision.gate import Finish
@@ -16,6 +16,7 @@ from builder.precision.metrics import Outputs, snr
 from builder.recipe import OPT_IN, ModelRecipe, VariantName
 from builder.references import Gate
 from builder.session import Session
+from builder.webruntime import offline
 
 Report = Callable[[str], None]
 """Called with what is being done."""
@@ -29,6 +30,7 @@ class BuiltVariant:
         form: What is stored, what is computed in, and where.
         minimum: Signal-to-noise ratio in dB that a browser must reach on the probe.
         activations: Bytes of the largest activations that live at once, estimated.
+        optimised: What WASM reads instead, where there is such a thing.
     """
 
     form: precision.Form
@@ -36,6 +38,7 @@ class BuiltVariant:
     verdict: Verdict
     minimum: float
     activations: int
+    optimised: offline.Optimised | None = None
 
 
 @dataclass(frozen=True)
@@ -129,8 +132,13 @@ def make(
         said = f"not shipped: {entry.reason}"
         model.event("info" if entry.dtype in beaten else "warning", entry.dtype, said)
     left_out = {entry.dtype for entry in dropped}
+    report("optimise graphs for WASM")
     shipped = tuple(
-        _built(outcome.form, outcome.ir, outcome.verdict, gate.references[0], probes)
+        _optimised(
+            model,
+            _built(outcome.form, outcome.ir, outcome.verdict, gate.references[0], probes),
+            probes,
+        )
         for outcome in outcomes
         if outcome.ir is not None and outcome.verdict and outcome.form.dtype not in left_out
     )
@@ -175,6 +183,19 @@ def _built(
     reached = min(snr([p.outputs], [session.run(p.inputs, list(p.outputs))]) for p in probes)
     minimum = precision.selftest_minimum(form.dtype, form.compute, verdict, reached)
     return BuiltVariant(form, graph, verdict, minimum, peak_activations(graph, reference.inputs))
+
+
+def _optimised(model: Model, variant: BuiltVariant, probes: Sequence[Reference]) -> BuiltVariant:
+    """With a graph for WASM, unless that is of no use; then an event says why."""
+    if "wasm" not in variant.form.devices:
+        return variant
+    try:
+        made = offline.optimise(variant.ir, [probe.inputs for probe in probes])
+    except UnsupportedError as error:
+        said = f"WASM reads the graph as it is, not optimised ahead: {error.why}"
+        model.event("info", variant.form.name, said)
+        return variant
+    return replace(variant, optimised=made)
 
 
 def _finish(post: ir.Model, values: Sequence[Tensors]) -> Finish:

@@ -85,20 +85,30 @@ def write_bundle(built: Built, store: Store) -> dict[str, object]:
 
 def _model_stage(built: Built, store: Store) -> types.Stage:
     shipped = built.variants.shipped
-    stored = store_variants({variant.form.name: variant.ir for variant in shipped}, store)
+    graphs = {variant.form.name: variant.ir for variant in shipped}
+    graphs |= {_fast(v.form.name): v.optimised.ir for v in shipped if v.optimised}
+    stored = store_variants(graphs, store)
     return {
         "name": MODEL_STAGE,
         "kind": "model",
         "devices": ["webgpu", "wasm"],
         **_sides(built.model.signature),
-        "variants": [_variant(variant, stored[variant.form.name]) for variant in shipped],
+        "variants": [
+            _variant(variant, stored[variant.form.name], stored.get(_fast(variant.form.name)))
+            for variant in shipped
+        ],
     }
 
 
-def _variant(built: BuiltVariant, stored: Stored) -> types.Variant:
+def _fast(name: str) -> str:
+    """What a variant's optimised graph is called among the graphs that share weights."""
+    return f"{name}, optimised"
+
+
+def _variant(built: BuiltVariant, stored: Stored, fast: Stored | None = None) -> types.Variant:
     form = built.form
     weights = sum(blob["size"] for blob in stored.weights)
-    return {
+    entry: types.Variant = {
         "name": form.name,
         "dtype": form.dtype,
         "compute": form.compute,
@@ -119,6 +129,10 @@ def _variant(built: BuiltVariant, stored: Stored) -> types.Variant:
         "selfTest": {"metric": "snr", "minimum": round(built.minimum, 2)},
         "verified": [],
     }
+    if fast is not None and built.optimised is not None:
+        level = built.optimised.level
+        entry["optimised"] = {"graph": fast.graph, "weights": fast.weights, "level": level}
+    return entry
 
 
 def _helper_stage(

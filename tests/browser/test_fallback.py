@@ -135,3 +135,72 @@ def test_threads_that_never_start(site: Site, chromium: Browser) -> None:
     assert (got["device"], got["threads"]) == ("wasm", 2)
     (event,) = [event for event in got["events"] if event["step"] == "retry"]
     assert "threads didn't start in 20 s" in event["message"]
+
+
+def test_a_gpu_that_is_taken_while_the_page_is_hidden(site: Site, chromium: Browser) -> None:
+    """It is opened again at the next run, on the GPU, and computes what it did."""
+    run = """
+    const inputs = { x: { data: new Float32Array(8).fill(1), dims: [1, 8] },
+      ids: { data: [3], dims: [1] }, mask: { data: new Array(16).fill(1), dims: [1, 16] } };
+    const { outputs, info } = await globalThis.model.run(inputs);
+    return [info.device, Array.from(outputs.y.data), info.events.map(({ step }) => step)];
+    """
+    chromium.goto(f"{site.url}404.html")
+    chromium.evaluate(API, site.url, "mixed", {"device": "webgpu", "dtype": "fp32"})
+    device, right, _ = chromium.evaluate(run)
+    assert device == "webgpu"
+    hide = "Object.defineProperty(document, 'visibilityState', { get: () => args[0] });"
+    chromium.evaluate(hide.replace("get:", "configurable: true, get:"), "hidden")
+    engine_of(chromium).evaluate("engine.device.destroy()")
+    device, again, steps = chromium.evaluate(run)
+    assert (device, steps) == ("webgpu", ["hidden"])
+    assert any(right)
+    assert again == pytest.approx(right, abs=1e-6)
+
+
+def test_a_worker_whose_memory_runs_out(site: Site, chromium: Browser) -> None:
+    """The runtime throws bare numbers then; the next worker answers, never with zeros."""
+    run = """
+    const inputs = { x: { data: new Float32Array(8).fill(1), dims: [1, 8] },
+      ids: { data: [3], dims: [1] }, mask: { data: new Array(16).fill(1), dims: [1, 16] } };
+    const { outputs, info } = await globalThis.model.run(inputs);
+    return [info.dtype, Array.from(outputs.y.data), info.events.map(({ message }) => message)];
+    """
+    chromium.goto(f"{site.url}404.html")
+    chromium.evaluate(API, site.url, "mixed", {"device": "wasm", "dtype": "fp32"})
+    _, right, _ = chromium.evaluate(run)
+    engine_of(chromium).evaluate("engine.run = () => { throw 9437184; }")
+    dtype, after, said = chromium.evaluate(run)
+    assert any("lack of memory" in message for message in said)
+    assert dtype != "fp32"
+    assert any(right)
+    assert after == pytest.approx(right, abs=0.05)
+
+
+def test_wasm_reads_the_optimised_graph_from_the_same_weights(
+    site: Site, chromium: Browser
+) -> None:
+    chromium.goto(f"{site.url}404.html")
+    body = """
+    const [root, id, device] = args;
+    const { load } = await import(`${root}onnxsite.js`);
+    const model = await load(`${root}models/${id}/`, { device, dtype: "fp32" });
+    const { reasons } = model.info;
+    await model.dispose();
+    return reasons;
+    """
+    seen: list[str] = []
+    chromium.driver.on("request", lambda request: seen.append(request.url))
+    variant = site.variants("efficientnet-lite0")["fp32"]
+    for device, read, other in (
+        ("wasm", variant["optimised"]["graph"], variant["graph"]),
+        ("webgpu", variant["graph"], variant["optimised"]["graph"]),
+    ):
+        seen.clear()
+        reasons = chromium.evaluate(body, site.url, "efficientnet-lite0", device)
+        assert "was asked for" in reasons["device"]
+        assert any(url.endswith(read["path"]) for url in seen)
+        assert not any(url.endswith(other["path"]) for url in seen)
+    # The same shards: nothing is downloaded twice.
+    assert variant["optimised"]["weights"] == variant["weights"]
+    assert variant["optimised"]["level"] == "disabled"

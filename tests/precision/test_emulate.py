@@ -10,7 +10,7 @@ from builder.model import Array
 from builder.precision import FORMS, Demand, Subject, fp16, make
 from builder.precision.emulate import emulated
 from builder.precision.ranges import Range, Ranges
-from builder.session import Session
+from builder.session import Level, Session
 from tests.precision.small import normal, operators, references, run
 
 HALF = next(form for form in FORMS if form.name == "fp16-half")
@@ -46,8 +46,8 @@ def test_a_sum_is_rounded_in_between_as_in_numpy() -> None:
     np.testing.assert_array_equal(run(graph, feeds)["y"], [1, 1])
 
 
-@pytest.mark.parametrize("optimize", [False, True])
-def test_small_numbers_lose_bits_and_vanish(optimize: bool) -> None:
+@pytest.mark.parametrize("optimize", ["none", "all"])
+def test_small_numbers_lose_bits_and_vanish(optimize: Level) -> None:
     graph = in_half(
         "g (float[4] x) => (float[4] y) { s = Mul(x, w)  y = Mul(s, v) }",
         {"w": np.array([2.0**-12], np.float32), "v": np.array([2.0**12], np.float32)},

@@ -24,10 +24,15 @@ export function showBadge(info: Info, milliseconds?: number): void {
   badge.dataset.dtype = info.dtype;
   badge.dataset.threads = String(info.threads);
   badge.hidden = false;
+  const why = byId("why", HTMLDetailsElement);
+  const list = Object.values(info.reasons).map((reason) => h("li", {}, reason));
+  why.replaceChildren(h("summary", {}, TEXT.badge.why), h("ul", {}, ...list));
+  why.hidden = false;
 }
 
 export function hideBadge(): void {
   byId("badge", HTMLParagraphElement).hidden = true;
+  byId("why", HTMLDetailsElement).hidden = true;
 }
 
 /** Notes on the address, and the reason of every step down. */

@@ -37,6 +37,7 @@ export const TEXT = {
   badge: {
     threads: (count: number) => (count === 1 ? "1 thread" : `${formatCount(count)} threads`),
     runtime: (version: string, flavour: string) => `onnxruntime-web ${version} (${flavour})`,
+    why: "Why?",
     adapter: (name: string) => `Graphics adapter: ${name}`,
   },
   dtype: {

@@ -3,12 +3,25 @@ import { choose } from "./choose.ts";
 import type { Manifest, Variant, VariantName } from "./manifest.gen.ts";
 import type { LoadOptions, Probe } from "./types.ts";
 
+const MB = 2 ** 20;
+
+const SIZES: Record<VariantName, number> = {
+  fp32: 400 * MB,
+  fp16: 200 * MB,
+  int8: 100 * MB,
+  q8: 100 * MB,
+  uint8: 100 * MB,
+  q4: 60 * MB,
+  q4f16: 50 * MB,
+};
+
 function variant(dtype: VariantName, features: string[] = [], maxBufferSize = 1): Variant {
   const compute = features.length > 0 ? "float16" : "float32";
   const devices = features.length > 0 ? ["webgpu"] : ["webgpu", "wasm"];
   const requires = { features, maxBufferSize, maxStorageBufferBindingSize: 1 };
   const name = `${dtype}${features.length > 0 ? "-half" : ""}`;
-  return { name, dtype, compute, devices, requires } as unknown as Variant;
+  const memory = { size: SIZES[dtype], peakMemory: 3 * SIZES[dtype] };
+  return { name, dtype, compute, devices, requires, ...memory } as unknown as Variant;
 }
 
 const MULTIPLIED = { ...variant("int8"), name: "int8-wasm", devices: ["wasm"] } as Variant;
@@ -42,13 +55,18 @@ function probe(changes: Partial<Probe> = {}): Probe {
     jspi: true,
     cores: 8,
     crossOriginIsolated: true,
+    memory: null,
+    free: null,
+    saveData: false,
     ...changes,
   };
 }
 
 const chosen = (device: Probe, options: LoadOptions = {}, variants = VARIANTS) => {
-  const { candidates, events } = choose(manifest(variants), device, options);
+  const { candidates, events, short } = choose(manifest(variants), device, options);
   return {
+    short,
+    why: Object.values(candidates[0]?.reasons ?? {}),
     list: candidates.map((c) => `${c.device} ${c.variant} ${c.flavour} ${c.threads}`),
     said: events.map(({ level, message }) => `${level}: ${message}`).join("\n"),
   };
@@ -172,4 +190,97 @@ describe("q8 and uint8", () => {
   it("are chosen where there is nothing else", () => {
     expect(chosen(both, {}, [forTheCpu("q8")]).list).toEqual(["wasm q8 wasm 4"]);
   });
+});
+
+describe("little memory", () => {
+  const variants = [variant("fp32"), variant("int8"), variant("q4")];
+
+  it.each([
+    ["8 GiB take the best", 8192, "wasm int8 wasm 4"],
+    ["1 GiB has room, and one thread", 1024, "wasm int8 wasm 1"],
+    ["half a GiB takes what fits", 512, "wasm q4 wasm 1"],
+  ])("%s", (_name, megabytes, first) => {
+    expect(chosen(probe({ memory: megabytes * MB }), {}, variants).list[0]).toBe(first);
+  });
+
+  it("says what is left out, with figures", () => {
+    const { said } = chosen(probe({ memory: 512 * MB }), {}, variants);
+    expect(said).toContain(
+      "info: int8 isn't used: loading it takes about 300 MiB, 256 MiB are available.",
+    );
+  });
+
+  it("that nothing fits in is told with both figures", () => {
+    const { list, short } = chosen(probe({ memory: 256 * MB }), {}, variants);
+    expect(list).toEqual([]);
+    expect(short).toEqual({ needed: 180 * MB, available: 128 * MB });
+  });
+
+  it("doesn't keep from trying what was asked for, up to what wasm32 addresses", () => {
+    const low = probe({ memory: 256 * MB });
+    expect(chosen(low, { dtype: "fp32" }, variants).list[0]).toBe("wasm fp32 wasm 1");
+    const huge = [{ ...variant("fp32"), peakMemory: 2 ** 33 } as Variant];
+    expect(chosen(probe(), { dtype: "fp32" }, huge).short?.needed).toBe(2 ** 33);
+  });
+});
+
+it("takes the smallest download where the browser saves data", () => {
+  const variants = [variant("fp32"), variant("int8"), variant("q4")];
+  const saving = probe({ saveData: true });
+  expect(chosen(saving, {}, variants).list[0]).toBe("wasm q4 wasm 4");
+  expect(chosen(saving, { dtype: "fp32" }, variants).list[0]).toBe("wasm fp32 wasm 4");
+});
+
+it("says when the browser can't keep what it downloads", () => {
+  expect(chosen(probe({ free: 50 * MB })).said).toContain("100 MiB exceed the 50 MiB");
+  expect(chosen(probe({ free: 500 * MB })).said).not.toContain("exceed");
+});
+
+it.each([
+  [
+    "no GPU",
+    probe(),
+    {},
+    [
+      "WASM: this browser has no WebGPU.",
+      "int8 comes first for WASM among the variants that fit here.",
+      "4 threads for 8 cores: more than 4 gain little.",
+      "The smallest build of the runtime is loaded, since the GPU isn't used.",
+    ],
+  ],
+  [
+    "a GPU",
+    probe({ adapter: gpu(), jspi: false }),
+    {},
+    [
+      "WebGPU: this browser offers GPU.",
+      "int8 comes first for WebGPU among the variants that fit here.",
+      "One thread: the GPU does the work.",
+      "The larger build for WebGPU is loaded, since this browser lacks JSPI.",
+    ],
+  ],
+  [
+    "everything asked for",
+    probe({ adapter: gpu() }),
+    { device: "wasm", dtype: "fp16", threads: 2 } as LoadOptions,
+    [
+      "WASM was asked for.",
+      "fp16 was asked for.",
+      "2 of 2 threads that were asked for.",
+      "The smallest build of the runtime is loaded, since the GPU isn't used.",
+    ],
+  ],
+  [
+    "a phone that saves data, on a plain host",
+    probe({ adapter: gpu(), saveData: true, crossOriginIsolated: false }),
+    { device: "wasm" } as LoadOptions,
+    [
+      "WASM was asked for.",
+      "int8 is the smallest download: the browser asks to save data.",
+      "One thread: the page isn't isolated by its host.",
+      "The smallest build of the runtime is loaded, since the GPU isn't used.",
+    ],
+  ],
+] as const)("gives a sentence for every decision: %s", (_name, device, options, wanted) => {
+  expect(chosen(device, options).why).toEqual(wanted);
 });

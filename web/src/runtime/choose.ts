@@ -1,12 +1,24 @@
 /** Choose what to run before downloading it: pure, from manifest, device and wishes. */
 import type { Device, Manifest, Stage, Variant, VariantName } from "./manifest.gen.ts";
+import { reasons } from "./reasons.ts";
 import type { Candidate, LoadOptions, Probe, RuntimeEvent } from "./types.ts";
 
 export interface Choice {
   /** Best first; each is tried until one works. */
   readonly candidates: readonly Candidate[];
   readonly events: readonly RuntimeEvent[];
+  /** Bytes that the least variant needs and that there are, where none fits. */
+  readonly short: { readonly needed: number; readonly available: number } | null;
 }
+
+/** wasm32 addresses no more, whatever the device has. */
+const HEAP = 2 ** 32;
+
+/** Tabs that take more of a phone's memory than this share are ended. */
+const SHARE = 0.5;
+
+/** With this much memory or less, threads cost more than they give. */
+const LITTLE = 2 ** 31;
 
 /** More threads than this gain little on the small matrices of models that fit a page. */
 const MAX_THREADS = 4;
@@ -56,8 +68,28 @@ export function choose(manifest: Manifest, probe: Probe, options: LoadOptions): 
       candidates[0]?.device === "wasm" ? "warning" : "info",
     );
   }
-  return { candidates, events };
+  const first = candidates[0];
+  const { variants } = modelStage(manifest);
+  const size = variants.find(({ name }) => name === first?.variant)?.size ?? 0;
+  if (probe.free !== null && size > probe.free) {
+    say(
+      "storage",
+      `The next visit downloads the model again: ${mebibytes(size)} exceed the ` +
+        `${mebibytes(probe.free)} that the browser still stores.`,
+      "info",
+    );
+  }
+  const needed = Math.min(...variants.map(({ peakMemory }) => peakMemory));
+  const available = budget(probe, options);
+  return { candidates, events, short: first || needed <= available ? null : { needed, available } };
 }
+
+/** Bytes that loading a model may take. Who asks for a dtype isn't kept from trying it. */
+function budget({ memory }: Probe, { dtype = "auto" }: LoadOptions): number {
+  return memory === null || dtype !== "auto" ? HEAP : Math.min(HEAP, memory * SHARE);
+}
+
+export const mebibytes = (bytes: number): string => `${Math.ceil(bytes / 2 ** 20)} MiB`;
 
 /** Whether who asks for a dtype asks for the CPU: no form of it runs anywhere else. */
 function isForTheCpu(manifest: Manifest, { dtype }: LoadOptions): boolean {
@@ -69,7 +101,7 @@ function isForTheCpu(manifest: Manifest, { dtype }: LoadOptions): boolean {
 const special = ({ compute, devices }: Variant): number =>
   (compute === "float16" ? 2 : 0) + (devices.length === 1 ? 1 : 0);
 
-type Say = (step: string, message: string) => void;
+type Say = (step: string, message: string, level?: RuntimeEvent["level"]) => void;
 
 function onDevice(
   device: Device,
@@ -81,7 +113,14 @@ function onDevice(
   const halves = probe.adapter?.features.includes("shader-f16") ?? false;
   const order = PREFERENCE[device === "webgpu" && halves ? "webgpu-f16" : device];
   const { variants } = modelStage(manifest);
-  const fit = variants.filter((variant) => !whyNot(variant, device, probe));
+  const able = variants.filter((variant) => !whyNot(variant, device, probe));
+  const available = budget(probe, options);
+  const fit = able.filter(({ peakMemory }) => peakMemory <= available);
+  for (const { name, peakMemory } of able) {
+    if (peakMemory <= available) continue;
+    const figures = `${mebibytes(peakMemory)}, ${mebibytes(available)} are available`;
+    say("memory", `${name} isn't used: loading it takes about ${figures}.`, "info");
+  }
   const asked = options.dtype ?? "auto";
   const unfit = variants.filter(({ dtype }) => dtype === asked);
   if (asked !== "auto" && unfit.length === 0) {
@@ -95,19 +134,24 @@ function onDevice(
     const place = order.indexOf(dtype);
     return place < 0 ? order.length : place;
   };
-  const sorted = [...fit].sort((a, b) => rank(a) - rank(b) || special(b) - special(a));
+  const costs = ({ size }: Variant) => (probe.saveData && asked === "auto" ? size : 0);
+  const sorted = [...fit].sort(
+    (a, b) => costs(a) - costs(b) || rank(a) - rank(b) || special(b) - special(a),
+  );
   // One step down on the same device, then the next device: every dtype tried costs a download.
   // Forms of one dtype share theirs.
   const tried = [...new Set(sorted.map(({ dtype }) => dtype))].slice(0, STEPS[device]);
   return sorted
     .filter(({ dtype }) => tried.includes(dtype))
-    .map(({ dtype, name }) => ({
-      device,
-      dtype,
-      variant: name,
-      flavour: device === "wasm" ? "wasm" : probe.jspi ? "jspi" : "asyncify",
-      threads: device === "wasm" ? threads(probe, options) : 1,
-    }));
+    .map((variant) => {
+      const made = {
+        device,
+        flavour: device === "wasm" ? "wasm" : probe.jspi ? "jspi" : "asyncify",
+        threads: device === "wasm" ? threads(probe, options) : 1,
+      } as const;
+      const why = reasons({ ...made, variant }, probe, options);
+      return { ...made, dtype: variant.dtype, variant: variant.name, reasons: why };
+    });
 }
 
 function whyNot(variant: Variant, device: Device, { adapter }: Probe): string {
@@ -121,8 +165,9 @@ function whyNot(variant: Variant, device: Device, { adapter }: Probe): string {
     : "";
 }
 
-function threads({ cores, crossOriginIsolated }: Probe, options: LoadOptions): number {
+function threads(probe: Probe, { threads: asked = "auto" }: LoadOptions): number {
+  const { cores, crossOriginIsolated, memory } = probe;
   if (!crossOriginIsolated) return 1;
-  const asked = options.threads ?? "auto";
-  return asked === "auto" ? Math.min(MAX_THREADS, cores) : Math.max(1, Math.min(asked, cores));
+  if (asked !== "auto") return Math.max(1, Math.min(asked, cores));
+  return memory !== null && memory <= LITTLE ? 1 : Math.min(MAX_THREADS, cores);
 }

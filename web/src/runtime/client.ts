@@ -20,6 +20,8 @@ export class WorkerClient {
   readonly #pending = new Map<number, Pending>();
   #next = 0;
   #ended: OnnxsiteError | undefined;
+  /** Whether it ended while the page was hidden: systems take the GPU from such pages. */
+  endedHidden = false;
 
   constructor(listeners: Listeners) {
     this.#worker = new Worker(new URL(WORKER_NAME, import.meta.url), { type: "module" });
@@ -48,6 +50,7 @@ export class WorkerClient {
   end(reason: OnnxsiteError = new DisposedError()): void {
     if (this.#ended) return;
     this.#ended = reason;
+    this.endedHidden = globalThis.document?.visibilityState === "hidden";
     this.#worker.terminate();
     for (const { reject } of this.#pending.values()) reject(reason);
     this.#pending.clear();

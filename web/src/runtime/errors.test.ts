@@ -1,4 +1,6 @@
+import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
+import * as errors from "./errors.ts";
 import { classify, FetchError, fromData, OnnxsiteError, toData } from "./errors.ts";
 
 // What engines and the runtime really throw when these things happen.
@@ -38,4 +40,12 @@ it("stays what it is, in and out of a worker", () => {
   const back = fromData(structuredClone(toData(error)));
   expect(back).toMatchObject({ code: "FetchError", message: "gone", url: "https://host/file" });
   expect(back.advice).toBe(error.advice);
+});
+
+it("every kind has a section in the documentation, and every section a kind", () => {
+  const url = new URL("../../../docs/errors.md", import.meta.url);
+  const sections = [...readFileSync(url, "utf8").matchAll(/^## (\w+)$/gm)].map(([, name]) => name);
+  const kinds = Object.keys(errors).filter((name) => /^(?!Onnxsite)\w+Error$/.test(name));
+  expect(sections.sort()).toEqual(kinds.sort());
+  expect(fromData(toData(9437184)).help).toBe("docs/errors.md#memoryerror");
 });

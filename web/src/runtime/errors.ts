@@ -1,6 +1,6 @@
 /**
- * What can go wrong, as one tree. Each error says what to do (`advice`), and has a `code` that
- * survives minification and the way out of a worker.
+ * What can go wrong, as one tree. Each error says what to do (`advice`), has a `code` that survives
+ * minification and the way out of a worker, and a section in docs/errors.md (`help`).
  *
  *     OnnxsiteError
  *     ├── ManifestError     the manifest isn't there, or isn't one
@@ -25,6 +25,11 @@ export class OnnxsiteError extends Error {
     this.code = code;
     this.advice = advice;
     this.url = url;
+  }
+
+  /** The section of this project's documentation on this kind of error. */
+  get help(): string {
+    return `docs/errors.md#${this.code.toLowerCase()}`;
   }
 }
 

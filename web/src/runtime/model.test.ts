@@ -13,6 +13,8 @@ const variant = (dtype: string) => ({
   name: dtype,
   dtype,
   devices: ["webgpu", "wasm"],
+  size: 1,
+  peakMemory: 2 ** 20,
   requires: { features: [], maxBufferSize: 1, maxStorageBufferBindingSize: 1 },
 });
 const MANIFEST = {
@@ -22,9 +24,31 @@ const MANIFEST = {
   runtime: { version: "1.2.3" },
 } as unknown as Manifest;
 
-const PROBE = { adapter: null, reason: "none", jspi: true, cores: 2, crossOriginIsolated: true };
+const PROBE = {
+  adapter: null,
+  reason: "none",
+  jspi: true,
+  cores: 2,
+  crossOriginIsolated: true,
+  memory: null as number | null,
+  free: null,
+  saveData: false,
+};
+let probed: typeof PROBE;
+/** The last worker that was started. */
+let worker: FakeWorker;
 
 class FakeWorker extends EventTarget {
+  constructor() {
+    super();
+    worker = this;
+  }
+
+  lose(): void {
+    const error = { code: "DeviceLostError", message: "The GPU went.", advice: "", url: undefined };
+    this.dispatchEvent(new MessageEvent("message", { data: { kind: "lost", error } }));
+  }
+
   postMessage({ id, verb, args }: Request): void {
     let fault: string | null | undefined = null;
     if (verb === "load") {
@@ -33,7 +57,7 @@ class FakeWorker extends EventTarget {
       fault = script.shift();
     } else if (verb === "run") fault = script.shift();
     const result = {
-      probe: PROBE,
+      probe: probed,
       load: { timings: {}, downloaded: 1, total: 1 },
       run: { outputs: {}, timings: {} },
       selfTest: [],
@@ -63,6 +87,7 @@ const said = (model: OnnxModel, level: string) =>
 beforeEach(() => {
   started = [];
   ended = 0;
+  probed = PROBE;
   vi.stubGlobal("Worker", FakeWorker);
   vi.stubGlobal("WORKER_NAME", "worker.js");
   vi.spyOn(console, "warn").mockImplementation(() => {});
@@ -150,5 +175,46 @@ describe("a run", () => {
     await model.dispose();
     expect(ended).toBe(1);
     await expect(model.run(inputs)).rejects.toMatchObject({ code: "DisposedError" });
+  });
+});
+
+describe("memory", () => {
+  it("that is short is told before anything is downloaded", async () => {
+    probed = { ...PROBE, memory: 2 ** 20 };
+    const error = await open([]).catch((thrown) => thrown);
+    expect(error.code).toBe("MemoryError");
+    expect(error.message).toContain("about 1 MiB of memory; 1 MiB are available");
+    expect(started).toEqual([]);
+  });
+
+  it("isn't held against who asks for a dtype", async () => {
+    probed = { ...PROBE, memory: 2 ** 20 };
+    const model = await open([], { dtype: "fp32" });
+    expect(model.info.dtype).toBe("fp32");
+  });
+});
+
+describe("a model that is lost", () => {
+  const x = { x: { data: [1], dims: [1] } };
+
+  it.each([
+    ["while the page is hidden is opened again as it was", "hidden", "wasm int8"],
+    ["while the page is seen steps down", "visible", "wasm fp32"],
+  ])("%s", async (_name, visibilityState, wanted) => {
+    const model = await open([]);
+    vi.stubGlobal("document", { visibilityState });
+    worker.lose();
+    await model.run(x);
+    expect(started).toEqual(["wasm int8", wanted]);
+    vi.unstubAllGlobals();
+  });
+
+  it("again, before it ran, steps down", async () => {
+    const model = await open([]);
+    vi.stubGlobal("document", { visibilityState: "hidden" });
+    worker.lose();
+    model.onChange(() => started.length === 2 && worker.lose());
+    await model.run(x);
+    expect(started).toEqual(["wasm int8", "wasm int8", "wasm fp32"]);
   });
 });

@@ -1,7 +1,13 @@
 /** A loaded model: what callers hold. Keeps running when a device fails, and says so. */
-import { choose } from "./choose.ts";
+import { choose, mebibytes } from "./choose.ts";
 import { WorkerClient } from "./client.ts";
-import { DisposedError, InputError, OnnxsiteError, UnsuitableError } from "./errors.ts";
+import {
+  DisposedError,
+  InputError,
+  MemoryError,
+  OnnxsiteError,
+  UnsuitableError,
+} from "./errors.ts";
 import type { Manifest, TensorSpec } from "./manifest.gen.ts";
 import type { Tensors } from "./protocol.ts";
 import { decode, encode } from "./tensor.ts";
@@ -40,6 +46,9 @@ export class OnnxModel {
   #adapter: string | undefined;
   #loading: Promise<Info> | undefined;
   #info: Info | undefined;
+  #current: Candidate | undefined;
+  /** Whether it was opened again on the same device, and has not run there yet. */
+  #reopened = false;
   #disposed = false;
 
   /** Use `load` instead. */
@@ -68,9 +77,15 @@ export class OnnxModel {
     this.#client = client;
     const probe = await client.request("probe", {});
     this.#adapter = probe.adapter?.description;
-    const { candidates, events } = choose(this.manifest, probe, this.#options);
+    const { candidates, events, short } = choose(this.manifest, probe, this.#options);
     this.#candidates = [...candidates];
     this.#events.push(...events);
+    if (short) {
+      throw new MemoryError(
+        `Loading this model takes about ${mebibytes(short.needed)} of memory; ` +
+          `${mebibytes(short.available)} are available on this device.`,
+      );
+    }
     await this.#openNext(client);
   }
 
@@ -94,6 +109,7 @@ export class OnnxModel {
           client.request("run", { inputs: encoded, stage }),
           signal,
         );
+        this.#reopened = false;
         return {
           outputs: Object.fromEntries(Object.entries(outputs).map(([k, v]) => [k, decode(v)])),
           timings,
@@ -189,6 +205,7 @@ export class OnnxModel {
       network: this.#options.network ?? {},
       plainHost: this.#plainHost,
     });
+    this.#current = candidate;
     this.#info = {
       ...candidate,
       runtimeVersion: this.manifest.runtime.version,
@@ -207,9 +224,20 @@ export class OnnxModel {
   async #stepDown(failed: WorkerClient, error: OnnxsiteError): Promise<void> {
     if (this.#client === failed && !this.#disposed) {
       const { device } = this.info;
+      const taken = failed.endedHidden && !this.#reopened;
       failed.end(error);
       this.#client = undefined;
-      this.#say("warning", "fallback", `${DEVICES[device]} failed in the middle: ${error.message}`);
+      if (taken && this.#current) {
+        // Taken from a page in the background, not broken: the same again, before anything less.
+        this.#reopened = true;
+        this.#candidates.unshift(this.#current);
+        this.#say("info", "hidden", `Opened again after the page was hidden: ${error.message}`);
+      } else
+        this.#say(
+          "warning",
+          "fallback",
+          `${DEVICES[device]} failed in the middle: ${error.message}`,
+        );
       this.#loading = this.#openNext(undefined, error);
       const info = await this.#loading;
       for (const callback of this.#callbacks) callback(info);

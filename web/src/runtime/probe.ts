@@ -3,7 +3,8 @@ import type { Probe } from "./types.ts";
 
 /** Ask for an adapter and look at the browser; never throws. */
 export async function probe(): Promise<Probe> {
-  const { adapter, reason } = await findAdapter();
+  const [{ adapter, reason }, free] = await Promise.all([findAdapter(), freeStorage()]);
+  const { deviceMemory, connection } = navigator as Hints;
   return {
     adapter: adapter && {
       description: describe(adapter),
@@ -15,7 +16,27 @@ export async function probe(): Promise<Probe> {
     jspi: "Suspending" in WebAssembly,
     cores: navigator.hardwareConcurrency || 1,
     crossOriginIsolated: self.crossOriginIsolated === true,
+    memory: deviceMemory === undefined ? null : deviceMemory * GIB,
+    free,
+    saveData: connection?.saveData === true,
   };
+}
+
+const GIB = 2 ** 30;
+
+/** What some browsers tell and TypeScript doesn't know. */
+interface Hints extends WorkerNavigator {
+  readonly deviceMemory?: number;
+  readonly connection?: { readonly saveData?: boolean };
+}
+
+async function freeStorage(): Promise<number | null> {
+  try {
+    const { quota, usage } = await navigator.storage.estimate();
+    return quota === undefined ? null : quota - (usage ?? 0);
+  } catch {
+    return null; // insecure origins have no storage to speak of
+  }
 }
 
 interface Found {

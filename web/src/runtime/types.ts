@@ -77,6 +77,8 @@ export interface Info {
   readonly runtimeVersion: string;
   readonly adapter?: string;
   readonly crossOriginIsolated: boolean;
+  /** Why it is this device, dtype, number of threads and build of the runtime. */
+  readonly reasons: Reasons;
   readonly events: readonly RuntimeEvent[];
   readonly bytes: { readonly downloaded: number; readonly total: number };
   /** Milliseconds by step: download, create, selfTest, and `load` for all of it. */
@@ -126,6 +128,20 @@ export interface Probe {
   readonly jspi: boolean;
   readonly cores: number;
   readonly crossOriginIsolated: boolean;
+  /** Bytes of the device, as coarse as browsers tell; null where they don't. */
+  readonly memory: number | null;
+  /** Bytes that the origin may still store; null where the browser doesn't tell. */
+  readonly free: number | null;
+  /** Whether the visitor asked the browser to save data. */
+  readonly saveData: boolean;
+}
+
+/** One sentence for each decision. */
+export interface Reasons {
+  readonly device: string;
+  readonly dtype: string;
+  readonly threads: string;
+  readonly flavour: string;
 }
 
 /** One way of running a model, ready to be tried. */
@@ -136,4 +152,5 @@ export interface Candidate {
   readonly variant: string;
   readonly flavour: FlavourName;
   readonly threads: number;
+  readonly reasons: Reasons;
 }
