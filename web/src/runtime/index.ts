@@ -7,7 +7,7 @@
 import { ManifestError } from "./errors.ts";
 import type { Manifest } from "./manifest.gen.ts";
 import { abortable, OnnxModel } from "./model.ts";
-import type { LoadOptions } from "./types.ts";
+import type { AnyInputs, AnyOutputs, Each, LoadOptions, Tensor, TensorLike } from "./types.ts";
 
 export { snr } from "./compare.ts";
 export * from "./errors.ts";
@@ -21,10 +21,15 @@ const FORMAT = 1;
 /**
  * Load a model: choose device and variant, download and verify, open, and check a stored reference.
  *
+ * @typeParam Inputs As the `model.d.ts` beside the model's manifest has them; any names if left out.
+ * @typeParam Outputs Likewise.
  * @param url The model's folder, or its manifest.json; relative to the page.
  * @throws OnnxsiteError: see errors.ts. An aborted `signal` throws its reason.
  */
-export async function load(url: string | URL, options: LoadOptions = {}): Promise<OnnxModel> {
+export async function load<
+  Inputs extends Each<Inputs, TensorLike> = AnyInputs,
+  Outputs extends Each<Outputs, Tensor> = AnyOutputs,
+>(url: string | URL, options: LoadOptions = {}): Promise<OnnxModel<Inputs, Outputs>> {
   const { signal } = options;
   signal?.throwIfAborted();
   const address = new URL(url, globalThis.document?.baseURI ?? globalThis.location?.href);
@@ -32,7 +37,7 @@ export async function load(url: string | URL, options: LoadOptions = {}): Promis
     address.pathname = `${address.pathname.replace(/\/$/, "")}/manifest.json`;
   }
   const manifest = await fetchManifest(address, signal);
-  const model = new OnnxModel(manifest, address.href, options);
+  const model = new OnnxModel<Inputs, Outputs>(manifest, address.href, options);
   try {
     await abortable(model.open(), signal);
   } catch (error) {
