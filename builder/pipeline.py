@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from builder import bundle_cache, passes, references, sources, variants
-from builder.bundle import output, site
+from builder.bundle import huggingface, output, site
 from builder.bundle.bundle import Built, write_bundle
 from builder.bundle.bundle import report as report_of
 from builder.bundle.hosts import HOSTS
@@ -18,7 +18,7 @@ from builder.bundle.manifest import dumps
 from builder.bundle.store import Store
 from builder.errors import OnnxsiteError, UsageError
 from builder.fetch import fetch
-from builder.plan import Job, Plan
+from builder.plan import Job, LayoutName, Plan
 from builder.tasks import TASKS
 from builder.tools import versions
 
@@ -30,27 +30,52 @@ Report = Callable[[str, str], None]
 
 
 @dataclass(frozen=True)
+class Layout:
+    """A row of `LAYOUTS`.
+
+    Attributes:
+        check: Raises UsageError for a plan that can't be written so, before anything is built.
+        write: Fills an empty folder from a plan and its bundles.
+        reports: Where the report of a model lies, `{}` standing for the model's id.
+    """
+
+    check: Callable[[Plan], None]
+    write: Callable[[Path, Plan, Sequence[Path]], list[types.Manifest]]
+    reports: str
+
+
+LAYOUTS: dict[LayoutName, Layout] = {
+    "site": Layout(lambda _: None, site.write_site, f"{site.MODELS}/{{}}/{bundle_cache.REPORT}"),
+    "hf": Layout(huggingface.check, huggingface.write_folder, bundle_cache.REPORT),
+}
+
+
+@dataclass(frozen=True)
 class Result:
-    """A finished site.
+    """What was built.
 
     Attributes:
         out: Its folder.
-        manifests: In the order of the plan.
+        manifests: In the order of the plan; in layout `hf` without `runtime`.
         cached: Ids of the models that were taken from an earlier build.
+        reports: The file with every attempt, by the model's id.
     """
 
     out: Path
     manifests: tuple[types.Manifest, ...]
     cached: tuple[str, ...]
+    reports: Mapping[str, Path]
 
 
 def run(plan: Plan, report: Report = lambda _model, _step: None) -> Result:
-    """Build every model of the plan, then the site; the output changes only if all goes well.
+    """Build every model of the plan, then the folder; `out` changes only if all goes well.
 
     Raises:
         OnnxsiteError: See `builder.errors`; the output folder is then as it was before.
     """
     output.check(plan.out)
+    layout = LAYOUTS[plan.layout]
+    layout.check(plan)
     with tempfile.TemporaryDirectory(prefix="onnxsite-") as scratch:
         bundles: list[Path] = []
         cached: list[str] = []
@@ -63,9 +88,11 @@ def run(plan: Plan, report: Report = lambda _model, _step: None) -> Result:
             bundles.append(folder)
             cached += [job.recipe.id] * hit
         with output.replacing(plan.out) as staging:
-            report("site", "write pages and compress")
-            manifests = site.write_site(staging, plan, bundles)
-        return Result(plan.out, tuple(manifests), tuple(cached))
+            report(plan.layout, "write the folder")
+            manifests = layout.write(staging, plan, bundles)
+        ids = [entry["id"] for entry in manifests]
+        reports = {name: plan.out / layout.reports.format(name) for name in ids}
+        return Result(plan.out, tuple(manifests), tuple(cached), reports)
 
 
 def _bundle(job: Job, shard_bytes: int, scratch: Path, report: Report) -> tuple[Path, bool]:
@@ -154,6 +181,7 @@ def build_model(
         metric=recipe.metric or task.metric,
         post=stages.post,
         report=lambda step: report(recipe.id, step),
+        portable=job.portable,
     )
     return Built(
         recipe=recipe,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,16 +17,26 @@ from builder.errors import UsageError
 from builder.recipe import OPT_IN, CalibrationMethod, ModelRecipe, Recipe, VariantName
 from builder.tasks import TASKS
 
+LayoutName = Literal["site", "hf"]
+"""What is written: a site, or a model's folder as the Hugging Face Hub has it."""
+
 ZOO_PREFIX = "zoo:"
 ZOO_FOLDER = Path(zoo.__file__).resolve().parent
 
 
 @dataclass(frozen=True)
 class Job:
-    """One model to build, and the folder that relative paths of its recipe start from."""
+    """One model to build.
+
+    Attributes:
+        recipe: What was asked for.
+        base: The folder that relative paths of the recipe start from.
+        portable: Only the form of each variant that runs on every runtime and device.
+    """
 
     recipe: ModelRecipe
     base: Path
+    portable: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,7 @@ class Plan:
     host: str
     out: Path
     jobs: tuple[Job, ...]
+    layout: LayoutName = "site"
 
 
 @dataclass(frozen=True)
@@ -53,6 +64,7 @@ class Flags:
     calibration_method: CalibrationMethod | None = None
     prune: float | None = None
     cluster: int | None = None
+    layout: LayoutName = "site"
 
 
 def make(
@@ -82,7 +94,8 @@ def make(
     if not jobs:
         raise UsageError("sources", "there is nothing to build", "Name a model or a recipe.")
     overrides = _overrides(flags, single=len(jobs) == 1)
-    jobs = [_complete(Job(_update(job.recipe, overrides), job.base)) for job in jobs]
+    portable = flags.layout != "site"
+    jobs = [_complete(Job(_update(j.recipe, overrides), j.base, portable)) for j in jobs]
     seen: set[str] = set()
     for job in jobs:
         if job.recipe.id in seen:
@@ -92,11 +105,13 @@ def make(
                 "Give them different ids in a recipe.",
             )
         seen.add(job.recipe.id)
+    if flags.layout != "site" and flags.host:
+        raise UsageError(f"host '{flags.host}'", f"layout {flags.layout} isn't made for hosts")
     host = flags.host or recipe.host
     _known("host", host, HOSTS)
     titles = [flags.title, None if recipe == Recipe() else recipe.title]
     title = next((title for title in titles if title), "")
-    return Plan(title or _default_title(jobs), host, out, tuple(jobs))
+    return Plan(title or _default_title(jobs), host, out, tuple(jobs), flags.layout)
 
 
 def steps(plan: Plan) -> Iterator[str]:
@@ -115,6 +130,9 @@ def steps(plan: Plan) -> Iterator[str]:
         if model.cluster is not None:
             yield f"{model.id}: cluster each large layer to {model.cluster} values likewise"
         yield f"{model.id}: convert to {chosen}, each held against fp32 on the CPU{best}"
+    if plan.layout == "hf":
+        yield f"write the model's folder as on the Hugging Face Hub to {plan.out}"
+        return
     yield f"write the site '{plan.title}' for {HOSTS[plan.host].title} to {plan.out}"
 
 
@@ -161,7 +179,7 @@ def _complete(job: Job) -> Job:
     stem = re.split(r"[/\\:]", model.source)[-1].removesuffix(".onnx")
     identifier = model.id or re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-._") or "model"
     title = model.title or stem.replace("_", " ").replace("-", " ")
-    return Job(_update(model, {"id": identifier, "title": title}), job.base)
+    return replace(job, recipe=_update(model, {"id": identifier, "title": title}))
 
 
 def _known(kind: str, value: str, table: Mapping[str, object]) -> None:

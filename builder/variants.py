@@ -76,6 +76,7 @@ def make(
     metric: str,
     post: ir.Model | None,
     report: Report,
+    portable: bool = False,
 ) -> Variants:
     """Convert and judge every form of the dtypes that a recipe asks for.
 
@@ -87,6 +88,7 @@ def make(
         metric: A key of `builder.precision.METRICS`.
         post: The stage behind the model, for metrics of results.
         report: Told every step.
+        portable: Make only the first form of each dtype, which runs everywhere that it can.
 
     Raises:
         GateError: Nothing is left to ship.
@@ -101,8 +103,8 @@ def make(
     for form in precision.FORMS:
         if form.dtype in OPT_IN if recipe.dtypes == "auto" else form.dtype not in recipe.dtypes:
             continue
-        if any(o.form.dtype == form.dtype and o.ir is None for o in outcomes):
-            continue  # its base failed
+        if any(o.form.dtype == form.dtype and (portable or o.ir is None) for o in outcomes):
+            continue  # its base is enough, or failed
         report(f"convert to {form.name} and measure")
         demand = precision.Demand(
             metric,

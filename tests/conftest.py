@@ -1,4 +1,4 @@
-"""Shared by all tests: small real models."""
+"""Shared by all tests: small real models, and the runtime's npm package."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+
+from tests import npm
 
 
 def convnet(seed: int = 0, channels: int = 48) -> onnx.ModelProto:
@@ -55,3 +57,9 @@ def model_file(tmp_path: Path) -> Path:
     path = tmp_path / "net.onnx"
     onnx.save(convnet(), path)
     return path
+
+
+@pytest.fixture(scope="session")
+def npm_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runtime's npm package, unpacked below a `node_modules`."""
+    return npm.install(tmp_path_factory.mktemp("npm"))

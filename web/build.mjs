@@ -8,6 +8,7 @@ import { basename, dirname, extname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { compile } from "json-schema-to-typescript";
+import { OPTIONS } from "./options.mjs";
 
 const WEB = dirname(fileURLToPath(import.meta.url));
 const ROOT = dirname(WEB);
@@ -46,16 +47,6 @@ async function writeAsset(name, content) {
   return path;
 }
 
-const common = {
-  bundle: true,
-  format: "esm",
-  legalComments: "inline",
-  minify: true,
-  platform: "browser",
-  target: ["es2022"],
-  write: false,
-};
-
 /** The runtime module is one file that pages import, so that a visitor loads it once. */
 const importTheRuntime = {
   name: "import-the-runtime",
@@ -69,7 +60,7 @@ const importTheRuntime = {
 };
 
 async function bundle(name, entry, options = {}) {
-  const result = await build({ ...common, entryPoints: [entry], ...options });
+  const result = await build({ ...OPTIONS, write: false, entryPoints: [entry], ...options });
   await writeAsset(name, result.outputFiles[0].contents);
 }
 

@@ -31,6 +31,13 @@ TOKENIZER = Pinned(
     ref=f"{FOLDER}/tokenizer.json",
     sha256="be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 )
+TOKENIZER_CONFIG = Pinned(
+    ref=f"{FOLDER}/tokenizer_config.json",
+    sha256="acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+)
+
+MODEL = "minilm-fp32.onnx"
+"""In the cache."""
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 OPSET = 17
@@ -60,7 +67,7 @@ def case() -> Case:
     def score(fp32: Run, variant: Run) -> dict[str, float]:
         return compare(embed(fp32, held_back), embed(variant, held_back))
 
-    return Case("minilm", cached("minilm-fp32.onnx", export), fit[:512], held_back, score)
+    return Case("minilm", cached(MODEL, export), fit[:512], held_back, score)
 
 
 def encode(lines: Sequence[str]) -> list[Tensors]:

@@ -39,5 +39,6 @@ MIME_TYPES = {
     ".toml": "text/plain",
     ".md": "text/plain",
     ".py": "text/plain",
+    ".ts": "text/plain",
 }
 """By the ending. Modules load only with a JavaScript type, and hosts disagree about .mjs."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from builder.bundle import hosts, manifest, twins
+from builder.bundle import declarations, hosts, manifest, twins
 from builder.bundle.compress import compress_tree
 from builder.bundle.store import FOLDER, Store
 from builder.bundle_cache import MANIFEST, REPORT
@@ -101,6 +101,7 @@ def _write_entries(
         public = Recipe(title=plan.title, host=plan.host, models=[_without_paths(job.recipe)])
         (folder / "recipe.toml").write_text(dump(public), encoding="utf-8")
         render("model.html.j2", folder / "index.html", "../../", model=_described(entry))
+        (folder / declarations.NAME).write_text(declarations.declarations(entry), encoding="utf-8")
         shutil.copyfile(bundle / REPORT, folder / REPORT)
         (folder / MANIFEST).write_bytes(manifest.dumps(entry))
     render("404.html.j2", root / "404.html", "")

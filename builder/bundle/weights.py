@@ -16,6 +16,9 @@ from builder.partition.shards import Weight
 if TYPE_CHECKING:
     from builder.bundle._manifest import Blob, File
 
+PROTO_LIMIT = 2_000_000_000
+"""Bytes that one file may have: protobuf's limit is 2**31, and browsers' buffers end near it."""
+
 INLINE_BYTES = 1024
 """Weights below this stay in the graph: shape inference needs them, and an entry costs as much."""
 
@@ -94,6 +97,46 @@ def _externalise(proto: onnx.ModelProto, places: Mapping[str, tuple[str, int, in
         tensor.ClearField("raw_data")
         for key, value in entries.items():
             tensor.external_data.add(key=key, value=str(value))
+
+
+def restore(
+    graph: bytes, blobs: Mapping[str, bytes], location: str, limit: int = PROTO_LIMIT
+) -> tuple[onnx.ModelProto, dict[str, bytes]]:
+    """Put the weights of a stored variant back into its graph, where they fit.
+
+    Args:
+        graph: Of the variant, its external data pointing into `blobs`.
+        blobs: The variant's weights by logical name.
+        location: Name of the file of weights beside the graph if both are above `limit` bytes
+            together; those after the first are `LOCATION_1`, `LOCATION_2` and so on.
+        limit: Largest file in bytes; a single weight may be larger.
+
+    Returns:
+        The graph, and the content of the files beside it by name.
+    """
+    proto = onnx.load_model_from_string(graph)
+    inside = len(graph) + sum(map(len, blobs.values())) <= limit
+    chunks: list[bytearray] = []
+    for tensor in _initializers(proto.graph):
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            continue
+        where = {entry.key: entry.value for entry in tensor.external_data}
+        start, size = int(where["offset"]), int(where["length"])
+        content = memoryview(blobs[where["location"]])[start : start + size]
+        tensor.ClearField("external_data")
+        if inside:
+            tensor.ClearField("data_location")
+            tensor.raw_data = bytes(content)
+            continue
+        if not chunks or len(chunks[-1]) + size > limit:
+            chunks.append(bytearray())
+        name = location if len(chunks) == 1 else f"{location}_{len(chunks) - 1}"
+        entries = {"location": name, "offset": len(chunks[-1]), "length": size}
+        for key, value in entries.items():
+            tensor.external_data.add(key=key, value=str(value))
+        chunks[-1] += content
+    names = [location, *(f"{location}_{index}" for index in range(1, len(chunks)))]
+    return proto, dict(zip(names, map(bytes, chunks), strict=False))
 
 
 def _make_raw(tensor: onnx.TensorProto) -> None:

@@ -19,7 +19,7 @@ click.rich_click.COMMAND_GROUPS = {
 click.rich_click.OPTION_GROUPS = {
     "* build": [
         {"name": "What to build", "options": ["--recipe", "--task", "--dtype"]},
-        {"name": "Where it goes", "options": ["--output", "--host", "--title"]},
+        {"name": "Where it goes", "options": ["--output", "--layout", "--host", "--title"]},
         {"name": "What is shown", "options": ["--dry-run", "--json", "--quiet", "--verbose"]},
     ]
 }

@@ -114,6 +114,14 @@ A recipe, for one host: [cyan]python -m builder build --recipe site.toml --host 
 @click.option("--explain", is_flag=True, help="Say for each node that stays in fp32 why.")
 @click.option("--task", type=click.Choice(list(TASKS)), help="What the model does.")
 @click.option("--host", type=click.Choice(list(HOSTS)), help="Where the site will be hosted.")
+@click.option(
+    "--layout",
+    type=click.Choice(get_args(plan.LayoutName)),
+    default="site",
+    show_default=True,
+    help="What to write: a site, or one model's folder as on the Hugging Face Hub, which "
+    "transformers.js loads.",
+)
 @click.option("--title", help="Title of the site, and of its model if there is one.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and stop.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
@@ -134,6 +142,7 @@ def build(
     explain: bool,
     task: str | None,
     host: str | None,
+    layout: plan.LayoutName,
     title: str | None,
     dry_run: bool,
     as_json: bool,
@@ -162,6 +171,7 @@ def build(
             calibration_method=calibration_method,
             prune=prune,
             cluster=cluster,
+            layout=layout,
         ),
     )
     if dry_run:
@@ -177,11 +187,13 @@ def build(
         console.print_json(_summary(result))
     elif not quiet:
         _show(result, verbose)
-        for manifest in result.manifests:
-            tables.passes(result.out, manifest["id"])
+        if layout == "site":
+            console.out.print(f"See it with [cyan]python -m builder serve {result.out}[/]")
+        for model, path in result.reports.items():
+            tables.passes(model, path)
         if explain:
-            for manifest in result.manifests:
-                tables.explain(result.out, manifest["id"])
+            for model, path in result.reports.items():
+                tables.explain(model, path)
 
 
 def _run(what: plan.Plan, *, silent: bool) -> pipeline.Result:
@@ -224,7 +236,7 @@ def _summary(result: pipeline.Result) -> dict[str, Any]:
                     for variant in _variants(manifest)
                 ],
                 "dropped": manifest["dropped"],
-                "passes": tables.report_of(result.out, manifest["id"])["passes"],
+                "passes": tables.report_of(result.reports[manifest["id"]])["passes"],
                 "events": manifest["events"],
             }
             for manifest in result.manifests
@@ -270,10 +282,7 @@ def _show(result: pipeline.Result, verbose: bool) -> None:
     for manifest in result.manifests:
         _show_events(manifest, console.out, verbose)
     count = len(result.manifests)
-    console.out.print(
-        f"\n{result.out}: {count} model{'s' * (count != 1)}, {_total(result.out)}. "
-        f"See it with [cyan]python -m builder serve {result.out}[/]"
-    )
+    console.out.print(f"\n{result.out}: {count} model{'s' * (count != 1)}, {_total(result.out)}.")
 
 
 def _show_events(manifest: types.Manifest, to: Console, verbose: bool) -> None:

@@ -9,21 +9,18 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from builder.bundle import site
-from builder.bundle_cache import REPORT
 from builder.cli import console
 
 
-def report_of(out: Path, model: str) -> dict[str, Any]:
-    """The report of one model of a site that was built."""
-    content = (out / site.MODELS / model / REPORT).read_text(encoding="utf-8")
-    report: dict[str, Any] = json.loads(content)
+def report_of(path: Path) -> dict[str, Any]:
+    """The content of one model's report."""
+    report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return report
 
 
-def explain(out: Path, model: str) -> None:
+def explain(model: str, path: Path) -> None:
     """A table of the nodes that stay in fp32, and why, for the variants that have them alike."""
-    report = report_of(out, model)
+    report = report_of(path)
     tables: dict[str, list[str]] = {}
     for variant in report["variants"]:
         if variant["kept"]:
@@ -40,9 +37,9 @@ def explain(out: Path, model: str) -> None:
         console.out.print(f"{model}: no node stays in fp32")
 
 
-def passes(out: Path, model: str) -> None:
+def passes(model: str, path: Path) -> None:
     """A table of what the passes that were asked for save, if any were."""
-    found = report_of(out, model)["passes"]
+    found = report_of(path)["passes"]
     if not found:
         return
     table = Table(title=f"{model}, by estimate", title_justify="left", box=None)

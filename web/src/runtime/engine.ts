@@ -182,7 +182,10 @@ export class Engine {
       this.#downloads.file(flavour.api),
       this.#downloads.file(flavour.glue),
     ]);
-    const runtime: typeof ort = await import(this.#downloads.url(flavour.api));
+    const runtime: typeof ort = await import(
+      // Bundlers leave it alone: what it names is known only when the model is.
+      /* webpackIgnore: true */ /* @vite-ignore */ this.#downloads.url(flavour.api)
+    );
     runtime.env.logLevel = "error";
     runtime.env.wasm.numThreads = this.#candidate.threads;
     if (this.#candidate.threads > 1) runtime.env.wasm.initTimeout = START_TIMEOUT;

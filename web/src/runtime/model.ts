@@ -12,13 +12,18 @@ import type { Manifest, TensorSpec } from "./manifest.gen.ts";
 import type { Tensors } from "./protocol.ts";
 import { decode, encode } from "./tensor.ts";
 import type {
+  AnyInputs,
+  AnyOutputs,
   Candidate,
+  Each,
   Info,
   LoadOptions,
   RunOptions,
   RunResult,
   RuntimeEvent,
   SelfTestReport,
+  StageRunOptions,
+  Tensor,
   TensorLike,
 } from "./types.ts";
 
@@ -34,7 +39,11 @@ const WORTH_ANOTHER_LOOK = new Set(["SessionError", "StartError"]);
 /** Names for visitors. */
 const DEVICES = { webgpu: "the GPU (WebGPU)", wasm: "the CPU (WASM)" } as const;
 
-export class OnnxModel {
+/** `Inputs` and `Outputs` are the model's own, as its `model.d.ts` has them. */
+export class OnnxModel<
+  Inputs extends Each<Inputs, TensorLike> = AnyInputs,
+  Outputs extends Each<Outputs, Tensor> = AnyOutputs,
+> {
   readonly manifest: Manifest;
   readonly #base: string;
   readonly #options: LoadOptions;
@@ -89,16 +98,16 @@ export class OnnxModel {
     await this.#openNext(client);
   }
 
+  /** Run one stage alone, on its own inputs. */
+  run(inputs: AnyInputs, options: StageRunOptions): Promise<RunResult>;
   /**
    * Run once. Calls made at the same time are queued. If the device fails in the middle, the model
    * is opened on the next one and the call is run again there.
    *
    * @throws InputError for inputs that don't fit, OnnxsiteError of other kinds if no device is left.
    */
-  async run(
-    inputs: Record<string, TensorLike>,
-    { signal, stage }: RunOptions = {},
-  ): Promise<RunResult> {
+  run(inputs: Inputs, options?: RunOptions): Promise<RunResult<Outputs>>;
+  async run(inputs: AnyInputs, { signal, stage }: RunOptions = {}): Promise<RunResult> {
     signal?.throwIfAborted();
     const encoded = this.#encode(inputs, stage);
     for (;;) {

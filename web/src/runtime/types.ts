@@ -28,6 +28,15 @@ export interface Tensor {
   readonly data: TypedArray;
 }
 
+/** What a model takes, if nothing is known of it; a site's `model.d.ts` says more. */
+export type AnyInputs = Record<string, TensorLike>;
+
+/** What a model gives, if nothing is known of it. */
+export type AnyOutputs = Record<string, Tensor>;
+
+/** Holds for every interface whose properties are all of one type: those need no index signature. */
+export type Each<Names, Type> = { readonly [Name in keyof Names]: Type };
+
 export interface LoadOptions {
   /** Where to run: "auto" takes WebGPU if it is there and computes right, else WASM. */
   device?: Device | "auto";
@@ -91,8 +100,13 @@ export interface RunOptions {
   stage?: string;
 }
 
-export interface RunResult {
-  readonly outputs: Record<string, Tensor>;
+/** Options of a run of one stage alone. */
+export interface StageRunOptions extends RunOptions {
+  stage: string;
+}
+
+export interface RunResult<Outputs = AnyOutputs> {
+  readonly outputs: Outputs;
   /** Milliseconds by stage. */
   readonly timings: Record<string, number>;
   readonly total: number;
