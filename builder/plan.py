@@ -14,7 +14,7 @@ from typing import Any, Literal
 from builder import zoo
 from builder.bundle.hosts import HOSTS
 from builder.errors import UsageError
-from builder.recipe import OPT_IN, CalibrationMethod, ModelRecipe, Recipe, VariantName
+from builder.recipe import OPT_IN, CalibrationMethod, Isolate, ModelRecipe, Recipe, VariantName
 from builder.tasks import TASKS
 
 ZOO_PREFIX = "zoo:"
@@ -37,6 +37,8 @@ class Plan:
     host: str
     out: Path
     jobs: tuple[Job, ...]
+    isolate: Isolate = "ask"
+    offline: bool = True
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Flags:
     calibration_method: CalibrationMethod | None = None
     prune: float | None = None
     cluster: int | None = None
+    isolate: Isolate | None = None
+    offline: bool | None = None
 
 
 def make(
@@ -96,7 +100,14 @@ def make(
     _known("host", host, HOSTS)
     titles = [flags.title, None if recipe == Recipe() else recipe.title]
     title = next((title for title in titles if title), "")
-    return Plan(title or _default_title(jobs), host, out, tuple(jobs))
+    return Plan(
+        title or _default_title(jobs),
+        host,
+        out,
+        tuple(jobs),
+        isolate=flags.isolate or recipe.isolate,
+        offline=recipe.offline if flags.offline is None else flags.offline,
+    )
 
 
 def steps(plan: Plan) -> Iterator[str]:

@@ -114,6 +114,17 @@ A recipe, for one host: [cyan]python -m builder build --recipe site.toml --host 
 @click.option("--explain", is_flag=True, help="Say for each node that stays in fp32 why.")
 @click.option("--task", type=click.Choice(list(TASKS)), help="What the model does.")
 @click.option("--host", type=click.Choice(list(HOSTS)), help="Where the site will be hosted.")
+@click.option(
+    "--isolate",
+    type=click.Choice(get_args(recipe.Isolate)),
+    help="Threads on hosts that send no isolation headers: ask the visitor, do it by itself, or "
+    "never.  [default: ask]",
+)
+@click.option(
+    "--offline/--no-offline",
+    default=None,
+    help="Whether a service worker keeps the site for offline use.  [default: offline]",
+)
 @click.option("--title", help="Title of the site, and of its model if there is one.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and stop.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
@@ -134,6 +145,8 @@ def build(
     explain: bool,
     task: str | None,
     host: str | None,
+    isolate: recipe.Isolate | None,
+    offline: bool | None,
     title: str | None,
     dry_run: bool,
     as_json: bool,
@@ -155,6 +168,8 @@ def build(
             dtypes=dtypes,
             task=task,
             host=host,
+            isolate=isolate,
+            offline=offline,
             title=title,
             max_error=max_error,
             max_size=round(max_size * MB) if max_size is not None else None,
