@@ -14,7 +14,7 @@ from typing import Any, Literal
 from builder import zoo
 from builder.bundle.hosts import HOSTS
 from builder.errors import UsageError
-from builder.recipe import OPT_IN, CalibrationMethod, ModelRecipe, Recipe, VariantName
+from builder.recipe import OPT_IN, CalibrationMethod, Isolate, ModelRecipe, Recipe, VariantName
 from builder.tasks import TASKS
 
 LayoutName = Literal["site", "hf"]
@@ -48,6 +48,8 @@ class Plan:
     out: Path
     jobs: tuple[Job, ...]
     layout: LayoutName = "site"
+    isolate: Isolate = "ask"
+    offline: bool = True
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class Flags:
     prune: float | None = None
     cluster: int | None = None
     layout: LayoutName = "site"
+    isolate: Isolate | None = None
+    offline: bool | None = None
 
 
 def make(
@@ -111,7 +115,15 @@ def make(
     _known("host", host, HOSTS)
     titles = [flags.title, None if recipe == Recipe() else recipe.title]
     title = next((title for title in titles if title), "")
-    return Plan(title or _default_title(jobs), host, out, tuple(jobs), flags.layout)
+    return Plan(
+        title or _default_title(jobs),
+        host,
+        out,
+        tuple(jobs),
+        flags.layout,
+        isolate=flags.isolate or recipe.isolate,
+        offline=recipe.offline if flags.offline is None else flags.offline,
+    )
 
 
 def steps(plan: Plan) -> Iterator[str]:

@@ -16,6 +16,7 @@ CalibrationMethod = Literal["minmax", "entropy", "percentile"]
 MetricName = Literal[
     "snr", "top1", "cosine", "neighbours", "boxes", "text", "tokens", "greedy", "wer"
 ]
+Isolate = Literal["ask", "auto", "never"]
 Shape = list[int | str]
 
 OPT_IN: tuple[VariantName, ...] = ("q8", "uint8")
@@ -103,10 +104,20 @@ class ModelRecipe(_Strict):
 
 
 class Recipe(_Strict):
-    """A whole site."""
+    """A whole site.
+
+    Attributes:
+        host: A key of `builder.bundle.hosts.HOSTS`.
+        isolate: Whether the service worker isolates pages, for threads, on hosts that don't: when
+            the visitor says so, by itself, or never.
+        offline: Whether the site has a service worker at all. A site that had one gets one that
+            removes it.
+    """
 
     title: str = "Models in your browser"
     host: str = "generic"
+    isolate: Isolate = "ask"
+    offline: bool = True
     models: list[ModelRecipe] = []
 
 

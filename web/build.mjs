@@ -72,10 +72,18 @@ async function compileScripts() {
   await bundle("onnxsite.js", join(runtime, "index.ts"), { define });
   await writeFile(join(OUT, "onnxsite.js"), `export * from "./${assets["onnxsite.js"]}";\n`);
   const pages = join(WEB, "src", "pages");
-  const entries = ["model.ts", "gallery.ts"];
+  const entries = ["model.ts", "gallery.ts", "site.ts"];
   for (const file of (await readdir(pages)).filter((name) => entries.includes(name)).sort()) {
     await bundle(file.replace(/\.ts$/, ".js"), join(pages, file), { plugins: [importTheRuntime] });
   }
+}
+
+/** Not named by its content: browsers look for a new version at the same address. */
+async function compileServiceWorker() {
+  const entry = join(WEB, "src", "offline", "sw.ts");
+  // Not a module: not every browser takes one here.
+  const result = await build({ ...common, entryPoints: [entry], format: "iife" });
+  await writeFile(join(OUT, "sw.js"), result.outputFiles[0].contents);
 }
 
 async function compileStatic() {
@@ -115,6 +123,7 @@ await rm(OUT, { recursive: true, force: true });
 await mkdir(OUT, { recursive: true });
 await generateTypes();
 await compileScripts();
+await compileServiceWorker();
 await compileStatic();
 const onnxruntime = await vendorRuntime();
 const sorted = Object.fromEntries(Object.entries(assets).sort());

@@ -17,6 +17,52 @@ IMMUTABLE = "public, max-age=31536000, immutable"
 REVALIDATE = "no-cache"
 """For entry points: may be kept, must be asked about."""
 
+PAGE_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "worker-src 'self'",
+        "connect-src 'self'",
+        "style-src 'self'",
+        # Pictures that visitors give, and results that are drawn of them.
+        "img-src 'self' blob: data:",
+        "media-src 'self' blob:",
+        "manifest-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "require-trusted-types-for 'script'",
+        # Of the runtime module, and of the pages around it.
+        "trusted-types onnxsite onnxsite-page",
+    )
+)
+"""Content-Security-Policy of every page that has scripts. The page carries it itself, so that it
+holds on hosts that send no headers. A worker has the policy of its own response."""
+
+WORKER_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        # The runtime's builds for WebGPU make functions of text. Nothing here has a page to change.
+        "script-src 'self' 'wasm-unsafe-eval' 'unsafe-eval'",
+        "worker-src 'self'",
+        "connect-src 'self'",
+    )
+)
+"""Content-Security-Policy of the worker that runs the model, on hosts that send headers."""
+
+WORKER_NAME = "worker.js"
+"""The worker's logical name among the assets; its file is `assets/worker-<hash>.js`."""
+
+ENTRY_POINTS = (
+    "",
+    "index.html",
+    "404.html",
+    "onnxsite.js",
+    "site.webmanifest",
+    "sw.js",
+    "models/*",
+)
+"""Everything that keeps its name while its content changes; the root is the empty name."""
+
 CONTENT_NAMED = ("files", "assets")
 """Folders whose files are all named by their content."""
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 from builder.bundle.headers import (
     CONTENT_NAMED,
+    ENTRY_POINTS,
     IMMUTABLE,
     ISOLATION,
     MIME_TYPES,
@@ -17,49 +19,63 @@ from builder.bundle.headers import (
 
 Kind = Literal["none", "jekyll", "_headers", "netlify", "vercel", "nginx", "apache"]
 
+OwnHeaders = Mapping[str, Mapping[str, str]]
+"""Headers of single files, by path below the site's root, beside those that every file has."""
+
+EMPTY: Mapping[str, str] = {}
+
 EVERYWHERE = {**ISOLATION, **NO_SNIFFING}
 
 
-def _none() -> Mapping[str, str]:
+def _none(_own: OwnHeaders) -> Mapping[str, str]:
     return {}
 
 
-def _jekyll() -> Mapping[str, str]:
+def _jekyll(_own: OwnHeaders) -> Mapping[str, str]:
     """GitHub Pages runs Jekyll, which leaves files out, unless told otherwise."""
     return {".nojekyll": ""}
 
 
-def _headers_file() -> Mapping[str, str]:
-    """`_headers`: a later rule adds to an earlier one. Entry points are revalidated by default."""
-    lines = ["/*", *(f"  {name}: {value}" for name, value in EVERYWHERE.items())]
+def _rules(own: OwnHeaders) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """(path pattern, headers) where a later rule adds to an earlier one; a header has one value."""
+    yield "*", EVERYWHERE
     for folder in CONTENT_NAMED:
-        lines += [f"/{folder}/*", f"  Cache-Control: {IMMUTABLE}"]
+        yield f"{folder}/*", {"Cache-Control": IMMUTABLE}
+    for path in ENTRY_POINTS:
+        yield path, {"Cache-Control": REVALIDATE}
+    yield from own.items()
+
+
+def _headers_file(own: OwnHeaders) -> Mapping[str, str]:
+    lines: list[str] = []
+    for path, headers in _rules(own):
+        lines += [f"/{path}", *(f"  {name}: {value}" for name, value in headers.items())]
     return {"_headers": "\n".join(lines) + "\n"}
 
 
-def _netlify() -> Mapping[str, str]:
+def _netlify(own: OwnHeaders) -> Mapping[str, str]:
     """`_headers` is read however the site is uploaded; netlify.toml where a repository holds it."""
     return {
-        **_headers_file(),
+        **_headers_file(own),
         "netlify.toml": '# The headers are in _headers.\n[build]\npublish = "."\n',
     }
 
 
-def _vercel() -> Mapping[str, str]:
-    def rule(source: str, headers: Mapping[str, str]) -> object:
+def _vercel(own: OwnHeaders) -> Mapping[str, str]:
+    def rule(path: str, headers: Mapping[str, str]) -> object:
         pairs = [{"key": name, "value": value} for name, value in headers.items()]
+        source = "/" + re.escape(path).replace(r"\*", "(.*)").replace(r"\-", "-")
         return {"source": source, "headers": pairs}
 
-    rules = [rule("/(.*)", EVERYWHERE)]
-    rules += [rule(f"/{folder}/(.*)", {"Cache-Control": IMMUTABLE}) for folder in CONTENT_NAMED]
+    rules = [rule(path, headers) for path, headers in _rules(own)]
     return {"vercel.json": json.dumps({"trailingSlash": True, "headers": rules}, indent=2) + "\n"}
 
 
-def _nginx() -> Mapping[str, str]:
-    def location(match: str, caching: str) -> Iterator[str]:
+def _nginx(own: OwnHeaders) -> Mapping[str, str]:
+    def location(match: str, caching: str, more: Mapping[str, str] = EMPTY) -> Iterator[str]:
         yield f"location {match} {{"
         # add_header here replaces those around it, so every location carries all of them.
-        for name, value in {**EVERYWHERE, "Cache-Control": caching}.items():
+        for name, value in {**EVERYWHERE, **more, "Cache-Control": caching}.items():
             yield f'    add_header {name} "{value}" always;'
         yield "    gzip_static on;"
         yield "    # With the ngx_brotli module: brotli_static on;"
@@ -77,16 +93,24 @@ def _nginx() -> Mapping[str, str]:
         "charset_types text/html text/css text/javascript text/plain application/json;",
         "error_page 404 /404.html;",
         *location("/", REVALIDATE),
+        # Of regular expressions, the first that matches is used.
+        *(
+            line
+            for path, headers in own.items()
+            for line in location(f"~ /{re.escape(path)}$", IMMUTABLE, headers)
+        ),
         *location(f"~ /({folders})/", IMMUTABLE),
         "location ~ /\\. { return 404; }",
     ]
     return {"nginx.conf": "\n".join(lines) + "\n"}
 
 
-def _apache() -> Mapping[str, str]:
+def _apache(own: OwnHeaders) -> Mapping[str, str]:
     folders = "|".join(CONTENT_NAMED)
     lines = [
         "DirectoryIndex index.html",
+        "# From the root of the domain: for a site in a folder, put the folder before it.",
+        "ErrorDocument 404 /404.html",
         "AddDefaultCharset utf-8",
         *(f"AddType {kind} {ending}" for ending, kind in MIME_TYPES.items()),
         "",
@@ -114,12 +138,21 @@ def _apache() -> Mapping[str, str]:
         f'    <If "%{{REQUEST_URI}} =~ m#/({folders})/#">',
         f'        Header set Cache-Control "{IMMUTABLE}"',
         "    </If>",
+        *(
+            line
+            for path, headers in own.items()
+            for line in (
+                f'    <If "%{{REQUEST_URI}} =~ m#/{re.escape(path)}$#">',
+                *(f'        Header set {name} "{value}"' for name, value in headers.items()),
+                "    </If>",
+            )
+        ),
         "</IfModule>",
     ]
     return {".htaccess": "\n".join(lines) + "\n"}
 
 
-WRITERS: dict[Kind, Callable[[], Mapping[str, str]]] = {
+WRITERS: dict[Kind, Callable[[OwnHeaders], Mapping[str, str]]] = {
     "none": _none,
     "jekyll": _jekyll,
     "_headers": _headers_file,

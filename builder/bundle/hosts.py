@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from builder.bundle.host_files import WRITERS, Kind
+from builder.bundle.host_files import WRITERS, Kind, OwnHeaders
 from builder.errors import HostError
 from builder.partition import SHARD_BYTES
 
@@ -141,9 +141,14 @@ HOSTS: dict[str, HostProfile] = {profile.name: profile for profile in ROWS}
 """By the name that recipes and `--host` use."""
 
 
-def host_files(profile: HostProfile) -> dict[str, bytes]:
-    """The configuration files of a host, by their names in the site's root."""
-    return {name: text.encode() for name, text in WRITERS[profile.headers]().items()}
+def host_files(profile: HostProfile, own: OwnHeaders) -> dict[str, bytes]:
+    """The configuration files of a host, by their names in the site's root.
+
+    Args:
+        profile: The host.
+        own: Headers that single files want, beside those of all, by path below the root.
+    """
+    return {name: text.encode() for name, text in WRITERS[profile.headers](own).items()}
 
 
 def check(profile: HostProfile, files: Mapping[str, int]) -> None:

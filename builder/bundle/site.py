@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from builder.bundle import declarations, hosts, manifest, twins
+from builder.bundle import declarations, hosts, manifest, offline, twins
 from builder.bundle.compress import compress_tree
+from builder.bundle.headers import PAGE_POLICY, WORKER_NAME, WORKER_POLICY
 from builder.bundle.store import FOLDER, Store
 from builder.bundle_cache import MANIFEST, REPORT
 from builder.plan import Plan
@@ -50,7 +51,8 @@ def write_site(root: Path, plan: Plan, bundles: Sequence[Path]) -> list[types.Ma
     if not profile.compresses:
         compress_tree(root)
     # After the twins: these are read by the host, not by visitors.
-    for name, content in hosts.host_files(profile).items():
+    own = {f"{web().assets[WORKER_NAME]}": {"Content-Security-Policy": WORKER_POLICY}}
+    for name, content in hosts.host_files(profile, own).items():
         (root / name).write_bytes(content)
     sizes = {
         path.relative_to(root).as_posix(): path.stat().st_size
@@ -91,14 +93,30 @@ def _write_entries(
 
     def render(template: str, target: Path, prefix: str, **context: Any) -> None:
         text = environment.get_template(template).render(
-            root=prefix, site={"title": plan.title}, assets=web().assets, **context
+            root=prefix,
+            site={
+                "title": plan.title,
+                # Without a service worker there is nothing to isolate with.
+                "isolate": plan.isolate if plan.offline else "never",
+                "offline": plan.offline,
+                "policy": PAGE_POLICY,
+            },
+            assets=web().assets,
+            integrity=web().integrity,
+            **context,
         )
         target.write_text(text, encoding="utf-8")
 
     for job, entry, bundle in zip(plan.jobs, manifests, bundles, strict=True):
         folder = root / MODELS / entry["id"]
         folder.mkdir(parents=True)
-        public = Recipe(title=plan.title, host=plan.host, models=[_without_paths(job.recipe)])
+        public = Recipe(
+            title=plan.title,
+            host=plan.host,
+            isolate=plan.isolate,
+            offline=plan.offline,
+            models=[_without_paths(job.recipe)],
+        )
         (folder / "recipe.toml").write_text(dump(public), encoding="utf-8")
         render("model.html.j2", folder / "index.html", "../../", model=_described(entry))
         (folder / declarations.NAME).write_text(declarations.declarations(entry), encoding="utf-8")
@@ -106,6 +124,7 @@ def _write_entries(
         (folder / MANIFEST).write_bytes(manifest.dumps(entry))
     render("404.html.j2", root / "404.html", "")
     render("gallery.html.j2", root / "index.html", "", models=[_described(m) for m in manifests])
+    offline.write(root, plan, manifests)
 
 
 def _described(entry: types.Manifest) -> Mapping[str, Any]:

@@ -122,6 +122,17 @@ A recipe, for one host: [cyan]python -m builder build --recipe site.toml --host 
     help="What to write: a site, or one model's folder as on the Hugging Face Hub, which "
     "transformers.js loads.",
 )
+@click.option(
+    "--isolate",
+    type=click.Choice(get_args(recipe.Isolate)),
+    help="Threads on hosts that send no isolation headers: ask the visitor, do it by itself, or "
+    "never.  [default: ask]",
+)
+@click.option(
+    "--offline/--no-offline",
+    default=None,
+    help="Whether a service worker keeps the site for offline use.  [default: offline]",
+)
 @click.option("--title", help="Title of the site, and of its model if there is one.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and stop.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
@@ -143,6 +154,8 @@ def build(
     task: str | None,
     host: str | None,
     layout: plan.LayoutName,
+    isolate: recipe.Isolate | None,
+    offline: bool | None,
     title: str | None,
     dry_run: bool,
     as_json: bool,
@@ -164,6 +177,8 @@ def build(
             dtypes=dtypes,
             task=task,
             host=host,
+            isolate=isolate,
+            offline=offline,
             title=title,
             max_error=max_error,
             max_size=round(max_size * MB) if max_size is not None else None,

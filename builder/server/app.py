@@ -89,6 +89,8 @@ def _answer(root: Path, path: str) -> Response:
     if found.has_twins:
         response.vary.add("Accept-Encoding")
     response.headers["Cache-Control"] = found.cache_control
+    if found.policy:
+        response.headers["Content-Security-Policy"] = found.policy
     return response
 
 

@@ -12,13 +12,16 @@ from pathlib import Path
 from werkzeug.datastructures import Accept
 from werkzeug.security import safe_join
 
-from builder.bundle.headers import IMMUTABLE, MIME_TYPES, REVALIDATE
+from builder.bundle.headers import IMMUTABLE, MIME_TYPES, REVALIDATE, WORKER_POLICY
 
 ENCODINGS = {"br": ".br", "gzip": ".gz"}
 """Content codings with the ending of their twins, the better one first."""
 
 CONTENT_NAMED = re.compile(r"files/[^/]+|assets/(.+/)?[^/]+-[0-9a-f]{8,}\.[^/]+")
 """Paths whose bytes never change; all others are entry points."""
+
+WORKER = re.compile(r"assets/worker-[0-9a-f]{8,}\.js")
+"""The worker that runs the model."""
 
 UNKNOWN = "application/octet-stream"
 
@@ -60,6 +63,11 @@ class SiteFile:
     def cache_control(self) -> str:
         """For ever if the name changes with the content, else to be asked about every time."""
         return IMMUTABLE if CONTENT_NAMED.fullmatch(self.name) else REVALIDATE
+
+    @property
+    def policy(self) -> str | None:
+        """The Content-Security-Policy that it wants beside its page's own."""
+        return WORKER_POLICY if WORKER.fullmatch(self.name) else None
 
     @property
     def has_twins(self) -> bool:

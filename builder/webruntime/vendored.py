@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from builder.bundle.integrity import integrity
 from builder.bundle.store import Store
 from builder.errors import UsageError
 
@@ -32,6 +33,18 @@ class Web:
     assets: dict[str, str]
     module: str
     onnxruntime: dict[str, object]
+
+    @property
+    def service_worker(self) -> str:
+        """The compiled service worker, which wants its site's description put before it."""
+        return (self.root / "sw.js").read_text(encoding="utf-8")
+
+    @cached_property
+    def integrity(self) -> dict[str, str]:
+        """Logical name of each asset to its integrity, as HTML wants it."""
+        return {
+            name: integrity((self.root / path).read_bytes()) for name, path in self.assets.items()
+        }
 
     @property
     def version(self) -> str:

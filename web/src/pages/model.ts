@@ -1,12 +1,14 @@
 /** The page of one model: loads it, gives inputs to its task's controls, and shows how it went. */
-import type { Manifest, OnnxModel, RunResult } from "../runtime/index.ts";
+import type { Info, Manifest, OnnxModel, RunResult } from "../runtime/index.ts";
 import { taskOf } from "../tasks/index.ts";
 import { InputFault, type Page, type Turn, type Work } from "../tasks/task.ts";
 import { hideBadge, showBadge, showFallbacks } from "./badge.ts";
 import { startCode } from "./code.ts";
 import { byId, h } from "./dom.ts";
 import { describe, FaultBox } from "./fault.ts";
+import { Isolation } from "./isolation.ts";
 import { Loader, startsAtOnce } from "./loader.ts";
+import { Offline } from "./offline.ts";
 import {
   downloadSize,
   type Options,
@@ -28,6 +30,8 @@ class ModelPage implements Page {
   readonly #status = new Status();
   readonly #faults = new FaultBox();
   readonly #loader: Loader;
+  readonly #isolation: Isolation;
+  readonly #offline: Offline;
   readonly #notes: string[];
   readonly #check = byId("self-test", HTMLButtonElement);
   readonly #checked = byId("self-test-result", HTMLDivElement);
@@ -36,9 +40,11 @@ class ModelPage implements Page {
   /** The last input, to be run again on another device or after a fault. */
   #last: Work | undefined;
 
-  constructor(manifest: Manifest) {
+  constructor(manifest: Manifest, isolation: Isolation) {
     this.manifest = manifest;
     this.root = new URL(manifest.root, document.baseURI);
+    this.#isolation = isolation;
+    this.#offline = new Offline(manifest, this.root);
     const offered = offeredBy(manifest);
     const { options, notes } = parseOptions(new URLSearchParams(location.search), offered);
     this.#options = options;
@@ -140,12 +146,14 @@ class ModelPage implements Page {
   #loaded(model: OnnxModel): void {
     this.#status.set("ready", TEXT.status.ready);
     this.#check.disabled = false;
-    showBadge(model.info);
-    showFallbacks(this.#notes, model.info);
-    model.onChange((info) => {
+    const show = (info: Info) => {
       showBadge(info);
       showFallbacks(this.#notes, info);
-    });
+      this.#isolation.offer(info);
+      void this.#offline.show(info);
+    };
+    show(model.info);
+    model.onChange(show);
   }
 
   /** Load again, and run the last input on what comes of it. */
@@ -208,9 +216,13 @@ async function fetchManifest(): Promise<Manifest> {
 }
 
 async function main(): Promise<void> {
-  startCode(new URL(byId("try", HTMLElement).dataset.root ?? ".", document.baseURI));
+  const root = new URL(byId("try", HTMLElement).dataset.root ?? ".", document.baseURI);
+  startCode(root);
   try {
-    new ModelPage(await fetchManifest()).start();
+    const isolation = new Isolation(root);
+    if (!(await isolation.settle())) {
+      new ModelPage(await fetchManifest(), isolation).start();
+    }
   } catch (error) {
     new FaultBox().show(describe(error, TEXT.error.load.title), () => location.reload());
     new Status().set("error", TEXT.status.failed);

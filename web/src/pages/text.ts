@@ -62,6 +62,23 @@ export const TEXT = {
     allPassed: "All outputs agree with the reference.",
     someFailed: "Some outputs differ from the reference more than this variant allows.",
   },
+  update: { ready: "A new version is ready.", reload: "Reload" },
+  cores: {
+    offer: (count: number) =>
+      `This device has ${formatCount(count)} cores and the model uses one. The page can change ` +
+      "that: it is then loaded once more.",
+    use: "Use all cores",
+    unsupported:
+      "The model uses one core. This browser does not let this page change that: it needs https, " +
+      "and a window that is not private.",
+    failed: "The page could not change that. The model goes on with one core.",
+  },
+  offline: {
+    make: (size: number) => `Make available offline (${formatBytes(size)})`,
+    storing: "Storing…",
+    available: "Available offline",
+    failed: "This model could not be stored for offline use.",
+  },
   copy: { done: "Copied", failed: "Copy failed: select the text instead" },
   gallery: {
     count: (shown: number, all: number) => `${formatCount(shown)} of ${formatCount(all)} models`,

@@ -10,6 +10,24 @@ interface Pending {
   reject: (error: unknown) => void;
 }
 
+interface TrustedTypes {
+  createPolicy(
+    name: string,
+    rules: { createScriptURL(url: string): string },
+  ): { createScriptURL(url: string): unknown };
+}
+
+let policy: ReturnType<TrustedTypes["createPolicy"]> | undefined;
+
+/** The worker's address, which lies beside this module, trusted where the page demands that. */
+function workerUrl(): string {
+  const { href } = new URL(WORKER_NAME, import.meta.url);
+  const { trustedTypes } = globalThis as { trustedTypes?: TrustedTypes };
+  policy ??= trustedTypes?.createPolicy("onnxsite", { createScriptURL: (url) => url });
+  // TypeScript's own types still say string everywhere.
+  return (policy?.createScriptURL(href) ?? href) as string;
+}
+
 export interface Listeners {
   onProgress: (event: ProgressEvent) => void;
   onEvent: (event: RuntimeEvent) => void;
@@ -24,7 +42,7 @@ export class WorkerClient {
   endedHidden = false;
 
   constructor(listeners: Listeners) {
-    this.#worker = new Worker(new URL(WORKER_NAME, import.meta.url), { type: "module" });
+    this.#worker = new Worker(workerUrl(), { type: "module" });
     this.#worker.addEventListener("message", ({ data }: MessageEvent<Reply>) => {
       if (data.kind === "progress") listeners.onProgress(data.event);
       else if (data.kind === "event") listeners.onEvent(data.event);
