@@ -82,7 +82,8 @@ async function compileScripts() {
 async function compileServiceWorker() {
   const entry = join(WEB, "src", "offline", "sw.ts");
   // Not a module: not every browser takes one here.
-  const result = await build({ ...common, entryPoints: [entry], format: "iife" });
+  const options = { ...OPTIONS, write: false, entryPoints: [entry], format: "iife" };
+  const result = await build(options);
   await writeFile(join(OUT, "sw.js"), result.outputFiles[0].contents);
 }
 
