@@ -218,3 +218,15 @@ describe("a model that is lost", () => {
     expect(started).toEqual(["wasm int8", "wasm int8", "wasm fp32"]);
   });
 });
+
+it("the last device that fails in the middle is opened once more, and then given up", async () => {
+  const x = { x: { data: [1], dims: [1] } };
+  const single = { ...MANIFEST, stages: [{ ...MANIFEST.stages[0], variants: [variant("fp32")] }] };
+  script = [null, "MemoryError", null, null, "MemoryError", null, "MemoryError"];
+  const alone = new OnnxModel(single as unknown as Manifest, "https://host/m.json", {});
+  await alone.open();
+  await alone.run(x);
+  expect(started).toEqual(["wasm fp32", "wasm fp32"]);
+  await expect(alone.run(x)).rejects.toMatchObject({ code: "UnsuitableError" });
+  expect(started).toHaveLength(3);
+});

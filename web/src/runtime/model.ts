@@ -233,20 +233,19 @@ export class OnnxModel<
   async #stepDown(failed: WorkerClient, error: OnnxsiteError): Promise<void> {
     if (this.#client === failed && !this.#disposed) {
       const { device } = this.info;
-      const taken = failed.endedHidden && !this.#reopened;
+      // Taken from a page in the background it isn't broken; and where nothing less is left, a fresh
+      // worker has all of its memory again.
+      const again = !this.#reopened && (failed.endedHidden || this.#candidates.length === 0);
       failed.end(error);
       this.#client = undefined;
-      if (taken && this.#current) {
-        // Taken from a page in the background, not broken: the same again, before anything less.
+      if (again && this.#current) {
         this.#reopened = true;
         this.#candidates.unshift(this.#current);
-        this.#say("info", "hidden", `Opened again after the page was hidden: ${error.message}`);
-      } else
-        this.#say(
-          "warning",
-          "fallback",
-          `${DEVICES[device]} failed in the middle: ${error.message}`,
-        );
+        this.#say("info", "retry", `Opened again on ${DEVICES[device]}: ${error.message}`);
+      } else {
+        const failure = `${DEVICES[device]} failed in the middle: ${error.message}`;
+        this.#say("warning", "fallback", failure);
+      }
       this.#loading = this.#openNext(undefined, error);
       const info = await this.#loading;
       for (const callback of this.#callbacks) callback(info);
