@@ -66,13 +66,25 @@ class Proxy:
 @contextmanager
 def through(target: str, network: Network) -> Iterator[tuple[str, Proxy]]:
     """The proxy's address, and the proxy, for as long as the block lasts."""
-    loop = asyncio.new_event_loop()
-    proxy = Proxy(target, network)
-    server = loop.run_until_complete(asyncio.start_server(proxy.handle, "127.0.0.1", 0))
+    loop = asyncio.new_event_loop()  # of its own thread: Playwright has one in this
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
+    proxy = Proxy(target, network)
+    starting = asyncio.start_server(proxy.handle, "127.0.0.1", 0)
+    server = asyncio.run_coroutine_threadsafe(starting, loop).result()
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", proxy
     finally:
+        asyncio.run_coroutine_threadsafe(_end(server), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
+        loop.close()
+
+
+async def _end(server: asyncio.Server) -> None:
+    """Cut the connections that the browser keeps open."""
+    server.close()
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    await asyncio.gather(*rest, return_exceptions=True)
