@@ -1,4 +1,4 @@
-"""What is kept in the browser: gone on with, shared by tabs, and never trusted or missed too much."""
+"""What is kept in the browser: gone on with, shared by tabs, never trusted, and never a must."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from builder.verify.browser import TIMEOUT
 from tests.browser.fault_server import Fault, FaultServer, serving
 from tests.browser.faults import stall, trickle
 from tests.browser.site import Arrays, Site
-from tests.browser.test_faults import FORGET, LOAD, MODEL, targets
+from tests.browser.test_faults import FORGET, HOLD, LOAD, MODEL, targets
 
 PATIENCE = {"retries": 3, "pause": 20, "stall": 20_000}
 
@@ -219,8 +219,7 @@ def test_what_is_kept_is_listed_and_forgotten(
     site: Site, server: FaultServer, browser: Browser, right: Callable[[Any], None]
 ) -> None:
     browser.goto(f"{server.url}404.html")
-    # WebKitGTK's private session drops a cache that nobody holds.
-    browser.evaluate("globalThis.held = await caches.open('onnxsite');")
+    browser.evaluate(HOLD)
     right(browser.evaluate(LOAD, *arguments(site, server)))
     kept = browser.evaluate(KEPT, server.url, None)
     (model,) = kept["models"]
