@@ -72,7 +72,7 @@ async function compileScripts() {
   await bundle("onnxsite.js", join(runtime, "index.ts"), { define });
   await writeFile(join(OUT, "onnxsite.js"), `export * from "./${assets["onnxsite.js"]}";\n`);
   const pages = join(WEB, "src", "pages");
-  const entries = ["model.ts", "gallery.ts", "site.ts"];
+  const entries = ["model.ts", "gallery.ts", "site.ts", "storage.ts"];
   for (const file of (await readdir(pages)).filter((name) => entries.includes(name)).sort()) {
     await bundle(file.replace(/\.ts$/, ".js"), join(pages, file), { plugins: [importTheRuntime] });
   }

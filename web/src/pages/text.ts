@@ -78,6 +78,34 @@ export const TEXT = {
     storing: "Storing…",
     available: "Available offline",
     failed: "This model could not be stored for offline use.",
+    cleared: "No longer stored on this device.",
+  },
+  storage: {
+    title: "Stored on this device",
+    close: "Close",
+    reading: "Looking…",
+    empty: "Nothing is stored yet. A model that you run is kept here, so that it starts at once.",
+    none: (reason: string) =>
+      `This browser stores no models here (${reason}): each visit downloads them anew.`,
+    failed: (why: string) => `What is stored could not be read or changed (${why}).`,
+    summary: (models: number, bytes: number, quota: number | undefined) => {
+      const what =
+        models === 0
+          ? "Unfinished downloads take"
+          : models === 1
+            ? "One model takes"
+            : `${formatCount(models)} models take`;
+      const allowed = quota === undefined ? "" : ` of about ${formatBytes(quota)} that are allowed`;
+      return `${what} ${formatBytes(bytes)}${allowed}. Files that models share are counted once.`;
+    },
+    caption: "Models, the one used last first",
+    columns: ["Model", "Size", "Last used", ""],
+    delete: "Delete",
+    deleteNamed: (title: string) => `Delete ${title}`,
+    deleteAll: "Delete everything",
+    protect: "Keep when the disk fills up",
+    protected: "The browser keeps it even when the disk fills up.",
+    unprotected: "The browser may delete it when the disk fills up.",
   },
   copy: { done: "Copied", failed: "Copy failed: select the text instead" },
   gallery: {

@@ -1,0 +1,2 @@
+/** Told to the document when stored files were deleted. */
+export const CLEARED = "onnxsite:cleared";
