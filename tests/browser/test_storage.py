@@ -11,6 +11,7 @@ import pytest
 
 from builder.verify import Browser, PageError
 from builder.verify.browser import TIMEOUT
+from tests.browser import drive
 from tests.browser.fault_server import Fault, FaultServer, serving
 from tests.browser.faults import stall, trickle
 from tests.browser.site import Arrays, Site
@@ -61,6 +62,11 @@ await writable.close();
 KEPT = """
 const { storage } = await import(`${args[0]}onnxsite.js`);
 return args[1] ? await storage.forget(args[1]) : await storage.kept();
+"""
+
+EMPTY = """
+const found = (id) => document.querySelector(`[data-testid="${id}"]`);
+return !found("storage-model") && found("storage-summary").textContent.startsWith("Nothing");
 """
 
 
@@ -228,6 +234,21 @@ def test_what_is_kept_is_listed_and_forgotten(
     assert kept["bytes"] >= sum(model["files"].values())
     after = browser.evaluate(KEPT, server.url, model["url"])
     assert (after["models"], after["bytes"]) == ([], 0)
+
+
+@pytest.mark.parametrize("browser", ["chromium", "firefox"], indirect=True)
+def test_visitors_see_and_delete_what_is_stored(
+    site: Site, server: FaultServer, browser: Browser
+) -> None:
+    browser.goto(f"{server.url}models/{MODEL}/?device=wasm")
+    drive.ready(browser)
+    drive.click(browser, "storage-open")
+    (row,) = drive.result(browser, "storage-model")
+    assert row.startswith(site.manifest(MODEL)["title"])
+    assert browser.evaluate(KEPT, server.url, None)["bytes"] > shard_of(site)["size"]
+    drive.click(browser, "storage-delete-all")
+    drive.until(browser, EMPTY)
+    assert browser.evaluate(KEPT, server.url, None)["bytes"] == 0
 
 
 def test_forgetting_what_is_not_there_fails(
