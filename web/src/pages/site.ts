@@ -18,11 +18,14 @@ async function keepSite(workers: ServiceWorkerContainer): Promise<void> {
     // The browser's own cache is never asked for it.
     updateViaCache: "none",
   });
-  offer(registration);
-  registration.addEventListener("updatefound", () => {
+  const watch = () => {
     const { installing } = registration;
     installing?.addEventListener("statechange", () => offer(registration));
-  });
+  };
+  offer(registration);
+  // It may have been found before this page could listen.
+  watch();
+  registration.addEventListener("updatefound", watch);
 }
 
 /** Say that a version waits, if one does: the first one ever doesn't. */
