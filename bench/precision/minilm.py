@@ -7,6 +7,7 @@ lets through, divided by its length.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -154,13 +155,16 @@ def export(path: Path) -> None:
 
     free = {0: "batch", 1: "sequence"}
     example = torch.ones(2, 7, dtype=torch.int64)
-    torch.onnx.export(
-        Encoder().eval(),
-        (example, example, torch.zeros_like(example)),
-        path,
-        input_names=list(INPUTS),
-        output_names=["last_hidden_state"],
-        dynamic_axes=dict.fromkeys((*INPUTS, "last_hidden_state"), free),
-        opset_version=OPSET,
-        dynamo=False,
-    )
+    with warnings.catch_warnings():
+        # Every figure is of the file that tracing writes; PyTorch says at each call that it's old.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.onnx.export(
+            Encoder().eval(),
+            (example, example, torch.zeros_like(example)),
+            path,
+            input_names=list(INPUTS),
+            output_names=["last_hidden_state"],
+            dynamic_axes=dict.fromkeys((*INPUTS, "last_hidden_state"), free),
+            opset_version=OPSET,
+            dynamo=False,
+        )

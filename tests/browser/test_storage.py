@@ -242,6 +242,7 @@ def test_visitors_see_and_delete_what_is_stored(
 ) -> None:
     browser.goto(f"{server.url}models/{MODEL}/?device=wasm")
     drive.ready(browser)
+    drive.until(browser, "return !document.getElementById('offline').hidden")
     drive.click(browser, "storage-open")
     (row,) = drive.result(browser, "storage-model")
     assert row.startswith(site.manifest(MODEL)["title"])
@@ -249,6 +250,7 @@ def test_visitors_see_and_delete_what_is_stored(
     drive.click(browser, "storage-delete-all")
     drive.until(browser, EMPTY)
     assert browser.evaluate(KEPT, server.url, None)["bytes"] == 0
+    assert drive.texts(browser, "offline") == ["No longer stored on this device."]
 
 
 def test_forgetting_what_is_not_there_fails(

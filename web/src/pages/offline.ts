@@ -3,7 +3,7 @@ import { keep } from "../offline/files.ts";
 import { filesCache } from "../offline/names.ts";
 import type { File, Info, Manifest } from "../runtime/index.ts";
 import { button, byId, h } from "./dom.ts";
-import { CLEARED } from "./storage-event.ts";
+import { onCleared } from "./storage-event.ts";
 import { TEXT } from "./text.ts";
 
 /**
@@ -19,7 +19,8 @@ export class Offline {
     this.#manifest = manifest;
     this.#root = root;
     // The weights aren't stored again before the model is loaded again.
-    document.addEventListener(CLEARED, () => this.#tell(TEXT.offline.cleared));
+    const address = new URL("manifest.json", document.baseURI).href;
+    onCleared(address, () => this.#tell(TEXT.offline.cleared));
   }
 
   /** Show the control, or the state, of a model that was loaded just now. */

@@ -1,11 +1,9 @@
 /** What every page does: keeps the site for offline use, and tells of a new version. */
 import { TAKE_OVER } from "../offline/names.ts";
 import { button, h } from "./dom.ts";
+import { ROOT } from "./root.ts";
 import { TEXT } from "./text.ts";
 import { scriptUrl } from "./trusted.ts";
-
-/** This script lies in assets/. */
-const root = new URL("../", import.meta.url);
 
 async function keepSite(workers: ServiceWorkerContainer): Promise<void> {
   const before = workers.controller;
@@ -13,8 +11,8 @@ async function keepSite(workers: ServiceWorkerContainer): Promise<void> {
     // Another version has taken over: what this page would still ask for may be gone.
     if (before) location.reload();
   });
-  const registration = await workers.register(scriptUrl(new URL("sw.js", root)), {
-    scope: root.pathname,
+  const registration = await workers.register(scriptUrl(new URL("sw.js", ROOT)), {
+    scope: ROOT.pathname,
     // The browser's own cache is never asked for it.
     updateViaCache: "none",
   });

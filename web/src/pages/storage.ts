@@ -3,11 +3,9 @@ import { filesCache } from "../offline/names.ts";
 import type { Kept, KeptModel, storage as Storage } from "../runtime/index.ts";
 import { button, byId, h, row, table } from "./dom.ts";
 import { formatBytes } from "./format.ts";
-import { CLEARED } from "./storage-event.ts";
+import { ROOT } from "./root.ts";
+import { tellCleared } from "./storage-event.ts";
 import { TEXT } from "./text.ts";
-
-/** This script lies in assets/. */
-const root = new URL("../", import.meta.url);
 
 class StorageDialog {
   readonly #storage: typeof Storage;
@@ -92,10 +90,10 @@ class StorageDialog {
     await this.#try(async () => {
       const kept = await this.#storage.forget(url);
       // References and samples, which are kept for use without a connection.
-      if (url === undefined) await globalThis.caches?.delete(filesCache(root.href));
+      if (url === undefined) await globalThis.caches?.delete(filesCache(ROOT.href));
+      tellCleared(url);
       return kept;
     });
-    document.dispatchEvent(new Event(CLEARED));
     // The button that was pressed is gone: the keyboard goes on from the top.
     this.#dialog.querySelector("button")?.focus();
   }
