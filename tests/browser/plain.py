@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,10 +43,16 @@ class Host:
         return self.url + PAGE
 
     def put(self, site: Path) -> None:
-        """Upload a site in the place of what is there."""
+        """Upload a site in the place of what is there.
+
+        Every upload is newer than the one before, as it is on a real host: the server tells
+        versions apart by `Last-Modified`, which counts in seconds.
+        """
         target = self.root / FOLDER
-        shutil.rmtree(target, ignore_errors=True)
-        shutil.copytree(site, target, copy_function=_hard_link)
+        if target.exists():
+            shutil.rmtree(target)
+            time.sleep(1)
+        shutil.copytree(site, target, copy_function=shutil.copyfile)
 
     def stop(self) -> None:
         """No connection is accepted any more."""
@@ -75,7 +82,3 @@ def build(out: Path, **settings: Any) -> Path:
     made = plan.make(["zoo:magika"], out, recipe=recipe, flags=plan.Flags(dtypes=dtypes))
     pipeline.run(made)
     return out
-
-
-def _hard_link(source: str, target: str) -> None:
-    Path(target).hardlink_to(source)
