@@ -1,9 +1,12 @@
 /** The page's end of a worker: requests with answers, and an end to all of them when it dies. */
-import { DisposedError, fromData, type OnnxsiteError, SessionError } from "./errors.ts";
+import { DisposedError, fromData, type OnnxsiteError, SessionError, StartError } from "./errors.ts";
 import type { Reply, Requests, Verb } from "./protocol.ts";
 import type { ProgressEvent, RuntimeEvent } from "./types.ts";
 
 declare const WORKER_NAME: string;
+
+/** Milliseconds for the runtime to start with threads; compiling it takes about one second. */
+const START_TIMEOUT = 20_000;
 
 interface Pending {
   resolve: (result: never) => void;
@@ -38,6 +41,7 @@ export class WorkerClient {
   readonly #pending = new Map<number, Pending>();
   #next = 0;
   #ended: OnnxsiteError | undefined;
+  #starting: ReturnType<typeof setTimeout> | undefined;
   /** Whether it ended while the page was hidden: systems take the GPU from such pages. */
   endedHidden = false;
 
@@ -47,6 +51,8 @@ export class WorkerClient {
       if (data.kind === "progress") listeners.onProgress(data.event);
       else if (data.kind === "event") listeners.onEvent(data.event);
       else if (data.kind === "lost") this.end(fromData(data.error));
+      else if (data.kind === "starting") this.#watchStart();
+      else if (data.kind === "started") clearTimeout(this.#starting);
       else this.#settle(data);
     });
     this.#worker.addEventListener("error", (event) => {
@@ -69,9 +75,16 @@ export class WorkerClient {
     if (this.#ended) return;
     this.#ended = reason;
     this.endedHidden = globalThis.document?.visibilityState === "hidden";
+    clearTimeout(this.#starting);
     this.#worker.terminate();
     for (const { reject } of this.#pending.values()) reject(reason);
     this.#pending.clear();
+  }
+
+  /** A worker that waits for its threads may have no turn any more to say so itself. */
+  #watchStart(): void {
+    const late = `The runtime's threads didn't start in ${START_TIMEOUT / 1000} s.`;
+    this.#starting = setTimeout(() => this.end(new StartError(late)), START_TIMEOUT);
   }
 
   #settle(reply: Extract<Reply, { kind: "result" | "error" }>): void {

@@ -7,14 +7,9 @@ import type { Downloads } from "./fetch.ts";
 import type { Flavour, Manifest, Reference, Stage, Variant } from "./manifest.gen.ts";
 import { openDevice } from "./probe.ts";
 import type { Tensors } from "./protocol.ts";
+import { startThreads } from "./start.ts";
 import { fallback, type RawTensor, read } from "./tensor.ts";
 import type { Candidate, SelfTestResult, TypedArray } from "./types.ts";
-
-/**
- * Milliseconds for the runtime to start, threads included; compiling it takes about one second.
- * Firefox under WebDriver forgets to start a worker's worker, about once in 50 loads.
- */
-const START_TIMEOUT = 20_000;
 
 /** A stage with everything that its session is made from. */
 interface Part {
@@ -30,28 +25,29 @@ interface Open {
   readonly session: ort.InferenceSession;
 }
 
+/** What the page must know of at once. */
+interface Hooks {
+  onLost(error: DeviceLostError): void;
+  onStart(state: "starting" | "started"): void;
+}
+
 /** One model on one device. */
 export class Engine {
   readonly timings: Record<string, number> = {};
   readonly #manifest: Manifest;
   readonly #candidate: Candidate;
   readonly #downloads: Downloads;
-  readonly #onLost: (error: DeviceLostError) => void;
+  readonly #hooks: Hooks;
   #ort!: typeof ort;
   #stages: Open[] = [];
   /** The GPU device, for looking into from a debugger. */
   device: GPUDevice | undefined;
 
-  constructor(
-    manifest: Manifest,
-    candidate: Candidate,
-    downloads: Downloads,
-    onLost: (error: DeviceLostError) => void,
-  ) {
+  constructor(manifest: Manifest, candidate: Candidate, downloads: Downloads, hooks: Hooks) {
     this.#manifest = manifest;
     this.#candidate = candidate;
     this.#downloads = downloads;
-    this.#onLost = onLost;
+    this.#hooks = hooks;
   }
 
   /**
@@ -70,6 +66,7 @@ export class Engine {
     this.#ort = runtime;
     this.timings.download = performance.now() - started;
     const creating = performance.now();
+    if (this.#candidate.threads > 1) await startThreads(runtime, this.#hooks.onStart);
     if (this.#candidate.device === "webgpu") this.device = await this.#watchedDevice();
     for (const part of parts) {
       this.#stages.push({ stage: part.stage, session: await this.#create(part) });
@@ -188,7 +185,6 @@ export class Engine {
     );
     runtime.env.logLevel = "error";
     runtime.env.wasm.numThreads = this.#candidate.threads;
-    if (this.#candidate.threads > 1) runtime.env.wasm.initTimeout = START_TIMEOUT;
     runtime.env.wasm.wasmBinary = wasm.buffer;
     runtime.env.wasm.wasmPaths = { mjs: this.#downloads.url(flavour.glue) };
     return runtime;
@@ -204,7 +200,9 @@ export class Engine {
   async #watchedDevice(): Promise<GPUDevice> {
     const device = await openDevice();
     device.lost.then(({ reason, message }) => {
-      this.#onLost(new DeviceLostError(`The GPU was lost (${message || reason || "no reason"}).`));
+      this.#hooks.onLost(
+        new DeviceLostError(`The GPU was lost (${message || reason || "no reason"}).`),
+      );
     });
     return device;
   }

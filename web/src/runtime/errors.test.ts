@@ -26,14 +26,6 @@ it.each(THROWN)("%s is a %s", (thrown, code) => {
   expect(error.advice).not.toBe("");
 });
 
-it("a runtime that doesn't start in time is a StartError, in seconds", () => {
-  const error = classify(
-    new Error("WebAssembly backend initializing failed due to timeout: 20000ms"),
-  );
-  expect(error.code).toBe("StartError");
-  expect(error.message).toContain("in 20 s");
-});
-
 it("stays what it is, in and out of a worker", () => {
   const error = new FetchError("gone", "https://host/file");
   expect(classify(error)).toBe(error);

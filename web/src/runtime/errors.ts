@@ -116,8 +116,6 @@ export function fromData(data: ErrorData): OnnxsiteError {
 }
 
 const OUT_OF_MEMORY = /out of memory|failed to allocate|bad_alloc|allocation failed|memory access/i;
-/** What onnxruntime-web says after `env.wasm.initTimeout`. */
-const NOT_STARTED = /initializing failed due to timeout: (\d+)ms/;
 const LOST = /device (is |was )?(lost|destroyed)|devicelost/i;
 
 /**
@@ -133,8 +131,6 @@ export function classify(thrown: unknown): OnnxsiteError {
   }
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   if (thrown instanceof RangeError || OUT_OF_MEMORY.test(message)) return new MemoryError(message);
-  const waited = NOT_STARTED.exec(message)?.[1];
-  if (waited) return new StartError(`The runtime's threads didn't start in ${+waited / 1000} s.`);
   if (LOST.test(message)) return new DeviceLostError(message);
   return new SessionError(message);
 }

@@ -31,9 +31,10 @@ const HANDLERS: Handlers = {
       report: (event) => post({ kind: "progress", event }),
       say: (event) => post({ kind: "event", event }),
     });
-    engine = new Engine(manifest, candidate, downloads, (error) =>
-      post({ kind: "lost", error: toData(error) }),
-    );
+    engine = new Engine(manifest, candidate, downloads, {
+      onLost: (error) => post({ kind: "lost", error: toData(error) }),
+      onStart: (state) => post({ kind: state }),
+    });
     // For a look from the browser's console: the worker's context has it as `engine`.
     Object.assign(self, { engine });
     await engine.open();
