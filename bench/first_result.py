@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from playwright.sync_api import BrowserType, Page, sync_playwright
+from playwright.sync_api import TimeoutError as LateError
 
 from bench import rivals
 from bench.network import Network, Proxy, through
@@ -57,7 +58,8 @@ def visits(
     Raises:
         RuntimeError: It shows a wrong result.
     """
-    made = []
+    made: list[Visit] = []
+    faults: list[str] = []
     with tempfile.TemporaryDirectory() as profile:
         context = chromium.launch_persistent_context(
             profile, executable_path=find("chromium"), args=["--no-sandbox", "--disable-gpu"]
@@ -65,9 +67,13 @@ def visits(
         context.set_default_timeout(PATIENCE)
         for _ in range(2):
             page = context.new_page()
+            page.on("pageerror", lambda error: faults.append(str(error)))
             before, started = proxy.bytes, time.perf_counter()
             page.goto(url)
-            shown = _result(page)
+            try:
+                shown = _result(page)
+            except LateError as error:
+                raise RuntimeError(f"{url} shows nothing ({'; '.join(faults)})") from error
             made.append(Visit(time.perf_counter() - started, proxy.bytes - before))
             page.close()
             if not model.right(shown):

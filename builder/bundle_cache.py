@@ -45,6 +45,8 @@ def key(
         if not recipe.source.startswith("builder.zoo."):
             return None
         parts = []
+    elif (job.base / recipe.source).is_dir():
+        parts = sorted(p for p in (job.base / recipe.source).rglob("*") if p.is_file())
     else:
         parts = _with_external_data(job.base / recipe.source)
     digest.update(recipe.model_copy(update={"calibration": None}).model_dump_json().encode())

@@ -27,9 +27,9 @@ def random_inputs(
 ) -> Tensors:
     """Draw inputs, the same ones for the same arguments on every machine.
 
-    Floats are standard normal; integers uniform in [0, `integers`); booleans fair coins. An
-    integer input with "mask" in its name is all ones (nothing masked), and an input with a default
-    takes it.
+    Floats are standard normal; integers uniform in [0, `integers`), or among the places of a
+    vocabulary; booleans fair coins. An integer input with "mask" in its name is all ones (nothing
+    masked), and an input with a default takes it.
     A symbolic dimension has the same extent wherever its name stands.
 
     Args:
@@ -74,6 +74,8 @@ def _draw(
         return rng.standard_normal(shape).astype(dtype)
     if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(dtype)
+    if spec.vocabulary is not None:
+        return rng.integers(0, len(spec.vocabulary), shape).astype(dtype)
     if "mask" in spec.name.lower():
         return np.ones(shape, dtype)
     return rng.integers(0, integers, shape).astype(dtype)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -24,13 +24,21 @@ WEB_DTYPES = (
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """Name, element type (numpy's name) and shape; a string is a symbolic dimension."""
+    """Name, element type (numpy's name) and shape; a string is a symbolic dimension.
+
+    Attributes:
+        default: What callers may leave out, flattened.
+        description: One sentence for people.
+        vocabulary: Strings that the tensor's integers are places in; -1 is a string that isn't in
+            there. A graph can't say that, so it doesn't count when signatures are compared.
+    """
 
     name: str
     dtype: str
     shape: tuple[int | str, ...]
     default: tuple[float, ...] | None = None
     description: str | None = None
+    vocabulary: tuple[str, ...] | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, value: ir.Value) -> TensorSpec:
@@ -77,6 +85,14 @@ class Signature:
         return cls(
             tuple(TensorSpec.of(v) for v in inputs), tuple(TensorSpec.of(v) for v in graph.outputs)
         )
+
+    def with_vocabularies(self, vocabularies: Mapping[str, tuple[str, ...]]) -> Signature:
+        """The same with strings for some inputs and outputs, by name."""
+
+        def told(specs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+            return tuple(replace(s, vocabulary=vocabularies.get(s.name)) for s in specs)
+
+        return Signature(told(self.inputs), told(self.outputs))
 
 
 @dataclass(frozen=True)
@@ -149,3 +165,10 @@ class Verdict:
 def names(specs: Iterable[TensorSpec]) -> list[str]:
     """The names of a signature's side, in order."""
     return [spec.name for spec in specs]
+
+
+def places(words: Array, vocabulary: Sequence[str]) -> Array:
+    """The places of strings in a vocabulary, i64 of their shape; -1 for those that aren't in it."""
+    place = {word: index for index, word in enumerate(vocabulary)}
+    found = [place.get(str(word), -1) for word in np.ravel(words)]
+    return np.array(found, np.int64).reshape(np.shape(words))

@@ -15,12 +15,14 @@ from builder import zoo
 from builder.bundle.hosts import HOSTS
 from builder.errors import UsageError
 from builder.recipe import OPT_IN, CalibrationMethod, Isolate, ModelRecipe, Recipe, VariantName
+from builder.sources import estimator
 from builder.tasks import TASKS
 
 LayoutName = Literal["site", "hf"]
 """What is written: a site, or a model's folder as the Hugging Face Hub has it."""
 
 ZOO_PREFIX = "zoo:"
+
 ZOO_FOLDER = Path(zoo.__file__).resolve().parent
 
 
@@ -69,6 +71,7 @@ class Flags:
     layout: LayoutName = "site"
     isolate: Isolate | None = None
     offline: bool | None = None
+    trust: bool = False
 
 
 def make(
@@ -173,6 +176,8 @@ def _overrides(flags: Flags, *, single: bool) -> dict[str, Any]:
     if flags.calibration is not None:
         # Absolute: the flag starts from here, the recipe's own from its folder.
         overrides["calibration"] = str(flags.calibration.resolve())
+    if flags.trust:
+        overrides["trust"] = True
     if flags.task:
         overrides["task"] = flags.task
     if flags.title and single:
@@ -188,7 +193,9 @@ def _complete(job: Job) -> Job:
     """Fill in id and title from the source, and find zoo files beside the zoo's recipes."""
     model = job.recipe
     _known("task", model.task, TASKS)
-    stem = re.split(r"[/\\:]", model.source)[-1].removesuffix(".onnx")
+    stem = re.split(r"[/\\:]", model.source.rstrip("/\\"))[-1]
+    for ending in (".zip", ".gz", ".onnx", *estimator.FORMATS):
+        stem = stem.removesuffix(ending)
     identifier = model.id or re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-._") or "model"
     title = model.title or stem.replace("_", " ").replace("-", " ")
     return replace(job, recipe=_update(model, {"id": identifier, "title": title}))

@@ -61,7 +61,9 @@ class ModelRecipe(_Strict):
     """One model of a site. Everything but `source` has a default.
 
     Attributes:
-        source: A path to an .onnx file, `package.module:factory`, or a key of `files`.
+        source: A path to an .onnx file or a trained estimator, `package.module:factory`, or a key
+            of `files`.
+        trust: Whether code inside the source may run: a pickle's.
         files: Pinned files, fetched before import and handed to a factory by name.
         shapes: Corrected shapes of inputs, by name, where the model's own are false.
         options: What the task wants to know; its keys are documented with the task.
@@ -88,6 +90,7 @@ class ModelRecipe(_Strict):
     homepage: str | None = None
     revision: str | None = None
     licence: Licence = Licence()
+    trust: bool = False
     files: dict[str, Pinned] = {}
     shapes: dict[str, Shape] = {}
     options: dict[str, Any] = {}

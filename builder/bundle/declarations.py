@@ -43,6 +43,12 @@ interface Input {
   readonly dims: readonly number[];
 }
 
+/** What an input with a vocabulary takes: words, or their places in it; -1 is an unknown word. */
+interface Words {
+  readonly data: readonly string[] | Input["data"];
+  readonly dims: readonly number[];
+}
+
 /** What an output gives. */
 interface Output<Type extends string, Data> {
   readonly dtype: Type;
@@ -63,9 +69,17 @@ def declarations(manifest: types.Manifest) -> str:
         'import type { Inputs, Outputs } from "./model.js"; // where this file lies',
         "const model = await load<Inputs, Outputs>(url);",
     ]
-    inputs = ((spec, "?" if "default" in spec else "", "Input") for spec in interface["inputs"])
+    inputs = (
+        (spec, "?" if "default" in spec else "", "Words" if "vocabulary" in spec else "Input")
+        for spec in interface["inputs"]
+    )
     outputs = (
-        (spec, "", f"Output<{json.dumps(spec['dtype'])}, {ARRAYS[spec['dtype']]}>")
+        (
+            spec,
+            "",
+            f"Output<{json.dumps(spec['dtype'])}, {ARRAYS[spec['dtype']]}>"
+            + (" & { readonly words: readonly string[] }" if "vocabulary" in spec else ""),
+        )
         for spec in interface["outputs"]
     )
     return "\n".join(
@@ -87,6 +101,8 @@ def _interface(name: str, members: Iterable[tuple[types.TensorSpec, str, str]]) 
         said = [f"`{spec['dtype']}[{', '.join(map(str, spec['shape']))}]`"]
         if "description" in spec:
             said[0] += f": {spec['description']}"
+        if "vocabulary" in spec:
+            said.append(f"Places in {json.dumps(spec['vocabulary'], ensure_ascii=False)}.")
         if "default" in spec:
             said.append(f"Left out, it is {spec['default']}.")
         yield from _comment(said, "  ")

@@ -60,6 +60,8 @@ def spec(value: TensorSpec) -> types.TensorSpec:
         entry["default"] = list(value.default)
     if value.description:
         entry["description"] = value.description
+    if value.vocabulary is not None:
+        entry["vocabulary"] = list(value.vocabulary)
     return entry
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import rich_click as click
 
 from builder import __version__
-from builder.cli import build, inspect, serve, zoo
+from builder.cli import build, init, inspect, serve, zoo
 
 click.rich_click.TEXT_MARKUP = "rich"
 click.rich_click.SHOW_ARGUMENTS = True
@@ -13,12 +13,12 @@ click.rich_click.MAX_WIDTH = 100
 click.rich_click.COMMAND_GROUPS = {
     "*": [
         {"name": "Make a site", "commands": ["build", "serve"]},
-        {"name": "Look around", "commands": ["inspect", "zoo"]},
+        {"name": "Look around", "commands": ["inspect", "init", "zoo"]},
     ]
 }
 click.rich_click.OPTION_GROUPS = {
     "* build": [
-        {"name": "What to build", "options": ["--recipe", "--task", "--dtype"]},
+        {"name": "What to build", "options": ["--recipe", "--task", "--dtype", "--trust"]},
         {"name": "Where it goes", "options": ["--output", "--layout", "--host", "--title"]},
         {"name": "What is shown", "options": ["--dry-run", "--json", "--quiet", "--verbose"]},
     ]
@@ -34,5 +34,5 @@ def cli() -> None:
     """From a trained model to a verified static site that runs it in the visitor's browser."""
 
 
-for command in (build.build, inspect.inspect, serve.serve, zoo.zoo):
+for command in (build.build, inspect.inspect, init.init, serve.serve, zoo.zoo):
     cli.add_command(command)

@@ -52,6 +52,8 @@ def _dtypes(
 
 A model file: [cyan]python -m builder build model.onnx -o site[/]
 
+scikit-learn: [cyan]python -m builder build pipeline.joblib --trust[/]
+
 PyTorch: [cyan]python -m builder build my_package.nets:make_model --task image-classification[/]
 
 Ready-made: [cyan]python -m builder build zoo:efficientnet-lite0 zoo:magika[/]
@@ -133,6 +135,7 @@ A recipe, for one host: [cyan]python -m builder build --recipe site.toml --host 
     default=None,
     help="Whether a service worker keeps the site for offline use.  [default: offline]",
 )
+@click.option("--trust", is_flag=True, help="Let code inside the source run: a pickle's.")
 @click.option("--title", help="Title of the site, and of its model if there is one.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and stop.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
@@ -156,6 +159,7 @@ def build(
     layout: plan.LayoutName,
     isolate: recipe.Isolate | None,
     offline: bool | None,
+    trust: bool,
     title: str | None,
     dry_run: bool,
     as_json: bool,
@@ -164,8 +168,8 @@ def build(
 ) -> None:
     """Turn models into a folder of static files.
 
-    SOURCE is an .onnx file, a PyTorch factory as [cyan]package.module:factory[/], or
-    [cyan]zoo:NAME[/] (see [cyan]zoo list[/]).
+    SOURCE is an .onnx file, a trained estimator of scikit-learn, LightGBM or XGBoost, a PyTorch
+    factory as [cyan]package.module:factory[/], or [cyan]zoo:NAME[/] (see [cyan]zoo list[/]).
     """
     console.log_to_stderr(verbose)
     what = plan.make(
@@ -179,6 +183,7 @@ def build(
             host=host,
             isolate=isolate,
             offline=offline,
+            trust=trust,
             title=title,
             max_error=max_error,
             max_size=round(max_size * MB) if max_size is not None else None,

@@ -24,16 +24,17 @@ BYTES_PER_WEIGHT = {"fp32": 4.0, "fp16": 2.0, "int8": 1.0}
 @click.command(epilog="[bold]Example:[/] python -m builder inspect model.onnx --json")
 @click.argument("source")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@click.option("--trust", is_flag=True, help="Let code inside the source run: a pickle's.")
 @click.option("-v", "--verbose", is_flag=True, help="Show what the framework logs.")
 @console.ends_well
-def inspect(source: str, as_json: bool, verbose: bool) -> None:
+def inspect(source: str, as_json: bool, trust: bool, verbose: bool) -> None:
     """Show a model's inputs, outputs, operators and sizes, and where it can run.
 
     SOURCE is what [cyan]build[/] takes. A source that can't be built is refused with the reason
     that [cyan]build[/] would give.
     """
     console.log_to_stderr(verbose)
-    job = plan.make([source], Path("build")).jobs[0]
+    job = plan.make([source], Path("build"), flags=plan.Flags(trust=trust)).jobs[0]
     with tempfile.TemporaryDirectory(prefix="onnxsite-") as work:
         files = {key: fetch(pin, base=job.base) for key, pin in job.recipe.files.items()}
         model = sources.load(job.recipe, base=job.base, files=files, work=Path(work))

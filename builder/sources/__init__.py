@@ -3,15 +3,116 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from builder.errors import UsageError
 from builder.model import Model
 from builder.recipe import ModelRecipe
-from builder.sources import onnx_file, torch_factory
+from builder.sources import estimator, huggingface, onnx_file, onnx_forms, torch_factory
 from builder.sources.torch_spec import TorchExport
 
-__all__ = ["TorchExport", "load"]
+__all__ = ["IMPORTERS", "TorchExport", "load"]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What an importer works on.
+
+    Attributes:
+        recipe: What was asked for.
+        path: Where its source lies, if it is a file or folder.
+        base: The folder that relative paths start from.
+        files: Fetched files by their names in the recipe.
+        work: An empty folder.
+        progress: Told each step.
+    """
+
+    recipe: ModelRecipe
+    path: Path
+    base: Path
+    files: Mapping[str, Path]
+    work: Path
+    progress: Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Importer:
+    """A row of `IMPORTERS`.
+
+    Attributes:
+        what: For people.
+        matches: Whether it is for this source.
+        load: Makes the model.
+    """
+
+    what: str
+    matches: Callable[[Given], bool]
+    load: Callable[[Given], Model]
+
+
+def _load_factory(given: Given) -> Model:
+    return torch_factory.load(
+        given.recipe.source,
+        base=given.base,
+        files=given.files,
+        work=given.work,
+        shapes=given.recipe.shapes,
+        progress=given.progress,
+    )
+
+
+def _load_folder(given: Given) -> Model:
+    return torch_factory.load(
+        huggingface.SOURCE,
+        base=given.base,
+        files={"folder": given.path},
+        work=given.work,
+        shapes=given.recipe.shapes,
+        progress=given.progress,
+        name=given.path.resolve().name,
+    )
+
+
+def _load_estimator(given: Given) -> Model:
+    return estimator.load(
+        given.path,
+        trust=given.recipe.trust,
+        work=given.work,
+        shapes=given.recipe.shapes,
+        progress=given.progress,
+    )
+
+
+def _load_onnx(given: Given) -> Model:
+    path = onnx_forms.find(given.path, given.work)
+    return onnx_file.load(path, shapes=given.recipe.shapes)
+
+
+IMPORTERS = (
+    Importer(
+        "a PyTorch factory as package.module:factory or file.py:factory",
+        lambda given: torch_factory.matches(given.recipe.source),
+        _load_factory,
+    ),
+    Importer(
+        "a trained estimator of scikit-learn, LightGBM or XGBoost",
+        lambda given: given.path.suffix in estimator.FORMATS,
+        _load_estimator,
+    ),
+    Importer(
+        "a folder of the Hugging Face Hub",
+        lambda given: huggingface.matches(given.path),
+        _load_folder,
+    ),
+    Importer(
+        "an .onnx file, a .gz or .zip of one, or a folder with one",
+        lambda given: onnx_forms.matches(given.path) or given.path.exists(),
+        _load_onnx,
+    ),
+)
+"""The first one that a source is for takes it; whatever else exists is taken for an ONNX file, and
+refused with what it looks like."""
 
 
 def load(
@@ -25,8 +126,7 @@ def load(
     """Import the model that a recipe names.
 
     Args:
-        recipe: Its `source` is a key of `files`, a path to an .onnx file, `package.module:factory`
-            or `file.py:factory`.
+        recipe: Its `source` is a key of `files`, or what a row of `IMPORTERS` says.
         base: The folder that relative paths start from.
         files: Fetched files by their names in the recipe; a factory gets those it has parameters
             for.
@@ -38,25 +138,18 @@ def load(
 
     Raises:
         SourceError: The source can't become a model; the message names file and node.
-        UsageError: The source has no known form, or `shapes` don't fit.
+        UsageError: The source has no known form, `shapes` don't fit, or reading it would run code
+            that isn't trusted.
     """
     source = recipe.source
-    if source in files:
-        return onnx_file.load(files[source], shapes=recipe.shapes)
-    if torch_factory.matches(source):
-        return torch_factory.load(
-            source,
-            base=base,
-            files=files,
-            work=work,
-            shapes=recipe.shapes,
-            progress=progress or (lambda _step: None),
-        )
-    path = base / source
-    if path.suffix == ".onnx" or path.exists():
-        return onnx_file.load(path, shapes=recipe.shapes)
+    path = files.get(source, base / source)
+    given = Given(recipe, path, base, files, work, progress or (lambda _step: None))
+    for importer in IMPORTERS:
+        if importer.matches(given):
+            return importer.load(given)
+    known = "; ".join(importer.what for importer in IMPORTERS)
     raise UsageError(
         source,
         "it's no file, and no source that can be imported",
-        "Name an .onnx file, package.module:factory, or zoo:NAME.",
+        f"Name {known}; or zoo:NAME.",
     )

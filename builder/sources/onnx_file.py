@@ -22,7 +22,7 @@ from builder.inputs import random_inputs
 from builder.model import Array, Model, Provenance, Signature, Tensors, TensorSpec
 from builder.session import Session
 from builder.snr import snr_of
-from builder.sources import onnx_read
+from builder.sources import onnx_ml, onnx_read
 from builder.webruntime import support
 
 Shapes = Mapping[str, Sequence[int | str]]
@@ -61,15 +61,19 @@ def from_proto(proto: onnx.ModelProto, provenance: Provenance, *, shapes: Shapes
     """Make a model of a protobuf that is whole in memory; see `load` for what it raises."""
     try:
         onnx_read.check_weights(proto)
-        model = Model(_to_ir(proto), Signature((), ()), provenance)
+        lowered = onnx_ml.lower(proto)
+        model = Model(_to_ir(lowered.proto), Signature((), ()), provenance)
+        if lowered.proto is not proto:
+            model.event("info", "import", "operators of ai.onnx.ml became standard ones")
         support.check(model.ir)
         feeds = _declared_inputs(model.ir.graph, shapes)
-        session = Session(proto.SerializeToString())
+        session = onnx_ml.Original(proto, lowered)
         _correct_shapes(model, shapes)
         _infer_shapes(model.ir)
-        feeds = feeds or _inputs(model.ir.graph)
+        feeds = (feeds or _inputs(model.ir.graph)).with_vocabularies(lowered.vocabularies)
         _measure_shapes(model, session, feeds)
-        model.signature = Signature.of(model.ir.graph)
+        signature = Signature.of(model.ir.graph)
+        model.signature = signature.with_vocabularies(lowered.vocabularies)
         _check_signature(model.signature)
         support.check(model.ir)  # again, now that types are known
         _prove(model, session, feeds)
@@ -165,7 +169,7 @@ def _infer_shapes(model: ir.Model) -> None:
         common.ShapeInferencePass(data_prop=True)(model)
 
 
-def _measure_shapes(model: Model, session: Session, feeds: Signature) -> None:
+def _measure_shapes(model: Model, session: onnx_ml.Original, feeds: Signature) -> None:
     """Find the rank of outputs that inference gives up on, by running the original once."""
     unknown = [v for v in model.ir.graph.outputs if v.shape is None and v.dtype is not None]
     if not unknown:
@@ -194,7 +198,7 @@ def _check_signature(signature: Signature) -> None:
             )
 
 
-def _prove(model: Model, session: Session, signature: Signature) -> None:
+def _prove(model: Model, session: onnx_ml.Original, signature: Signature) -> None:
     """The imported graph must give what the file gives, for the same inputs.
 
     Not to the last bit: with a corrected shape onnxruntime fuses other nodes, and sums in another

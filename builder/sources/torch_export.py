@@ -1,7 +1,6 @@
 """Export a PyTorch module to ONNX. Runs in a process of its own: see `torch_factory`.
 
-`python -m builder.sources.torch_export REQUEST.json` reads the request, and writes `model.onnx` and
-`report.json` beside it. Lines on standard output that begin with `STEP` tell how far it is.
+`model.onnx` lies beside the request then (see `process`).
 """
 
 from __future__ import annotations
@@ -9,8 +8,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
-import json
-import logging
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -21,7 +18,8 @@ import torch
 
 from builder.errors import ImportMismatchError, OnnxsiteError, SourceError
 from builder.session import Session
-from builder.sources.torch_module import Tensors, Traced, difference, evaluate, first_line
+from builder.sources import process
+from builder.sources.torch_module import Tensors, Traced, difference, evaluate
 from builder.sources.torch_spec import TorchExport
 
 OPSET = 18
@@ -29,9 +27,6 @@ OPSET = 18
 
 SEEDS = (0, 1)
 """Of the inputs that are compared, at every extent."""
-
-STEP = "@step "
-"""What marks a progress line."""
 
 Rung = Callable[[Traced, Path], None]
 
@@ -140,15 +135,15 @@ def climb(traced: Traced, folder: Path) -> list[tuple[str, str]]:
     for name, rung in LADDER.items():
         if rung is by_fixed_tracing and not traced.axes:
             continue  # tracing was with fixed shapes already
-        _say(f"export by {name}")
+        process.say(f"export by {name}")
         try:
             evaluate(traced.flat)
             rung(traced, path)
         except Exception as error:
             traceback.print_exc()
-            events.append(("warning", f"{name} failed ({first_line(error)})"))
+            events.append(("warning", f"{name} failed ({process.first_line(error)})"))
             continue
-        _say("compare with PyTorch")
+        process.say("compare with PyTorch")
         evaluate(traced.flat)  # exporters switch modes and switch back
         fault = compare(traced, path, fixed=rung is by_fixed_tracing)
         if not fault:
@@ -187,26 +182,19 @@ def _expected(traced: Traced, inputs: Tensors) -> Tensors | None:
     except Exception as error:
         if inputs is traced.inputs:
             raise
-        note = f"not compared on some random inputs: PyTorch fails on them ({first_line(error)})"
+        why = process.first_line(error)
+        note = f"not compared on some random inputs: PyTorch fails on them ({why})"
         if note not in traced.notes:
             traced.notes.append(note)
         return None
 
 
-def main(request: Path) -> None:
-    """Do what the request says; faults go into the report, tracebacks to standard error."""
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
-    asked = json.loads(request.read_text(encoding="utf-8"))
-    source = asked["source"]
-    report: dict[str, Any]
-    try:
-        _say("make the module")
-        traced = _make(source, asked)
-        events = climb(traced, request.parent)
-        report = {"events": [*(("info", note) for note in traced.notes), *events]}
-    except OnnxsiteError as error:
-        report = {"error": [type(error).__name__, error.what, error.why, error.remedy]}
-    (request.parent / "report.json").write_text(json.dumps(report), encoding="utf-8")
+def export(asked: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Do what the request says."""
+    process.say("make the module")
+    traced = _make(asked["source"], asked)
+    events = climb(traced, folder)
+    return {"events": [*(("info", note) for note in traced.notes), *events]}
 
 
 def _make(source: str, asked: Mapping[str, Any]) -> Traced:
@@ -217,13 +205,11 @@ def _make(source: str, asked: Mapping[str, Any]) -> Traced:
     except Exception as error:
         traceback.print_exc()
         raise SourceError(
-            "factory", f"it fails with {first_line(error)}", "Build with -v to see the traceback."
+            "factory",
+            f"it fails with {process.first_line(error)}",
+            "Build with -v to see the traceback.",
         ) from error
 
 
-def _say(step: str) -> None:
-    print(f"{STEP}{step}", flush=True)  # noqa: T201
-
-
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    process.answer(Path(sys.argv[1]), export)

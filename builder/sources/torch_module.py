@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from builder.sources import process
 from builder.sources.torch_spec import TorchExport
 
 BATCHES = (1, 3)
@@ -73,7 +74,9 @@ class Traced:
         except Exception as error:
             if spec.dynamic or not self.axes:
                 raise
-            self.notes.append(f"the batch is fixed: PyTorch fails with 2 ({first_line(error)})")
+            self.notes.append(
+                f"the batch is fixed: PyTorch fails with 2 ({process.first_line(error)})"
+            )
             self.axes, self._extents, self.inputs = {}, {}, inputs
         self.outputs = _output_names(spec, self.flat, self.inputs)
         self.output_axes = self._follow()
@@ -112,10 +115,15 @@ class Traced:
         """Name the output axes that always are as long as a free input axis."""
         before = self.run(self.inputs, self.outputs)
         found: Axes = {name: {} for name in self.outputs}
-        for name in self._firsts():
+        for name in self._extents:
             old = max(self._extents[name], 2)
             wide = {key: max(extent, 2) for key, extent in self._extents.items()}
-            after = self.run(self._resized(self.inputs, {**wide, name: old + 1}), self.outputs)
+            try:
+                after = self.run(self._resized(self.inputs, {**wide, name: old + 1}), self.outputs)
+            except Exception as error:  # a height that must be a multiple of something, say
+                why = process.first_line(error)
+                self.notes.append(f"'{name}' isn't followed to outputs: {old + 1} fails ({why})")
+                continue
             for key in self.outputs:
                 pairs = zip(before[key].shape, after[key].shape, strict=False)
                 found[key] |= {a: name for a, pair in enumerate(pairs) if pair == (old, old + 1)}
@@ -144,12 +152,6 @@ def flatten(result: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
             yield from flatten(value, f"{name}_{index}" if name else "")
     elif result is not None:
         raise TypeError(f"forward returns a {type(result).__name__} among its tensors")
-
-
-def first_line(error: BaseException) -> str:
-    """The class and first line of an error."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
 
 
 def _named_inputs(spec: TorchExport) -> tuple[Tensors, list[str]]:

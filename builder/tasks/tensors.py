@@ -11,7 +11,7 @@ from pydantic import Field
 
 from builder.errors import UnsupportedError, UsageError
 from builder.inputs import random_inputs
-from builder.model import Array, Model, Signature, Tensors, TensorSpec
+from builder.model import Array, Model, Signature, Tensors, TensorSpec, places
 from builder.session import Session
 from builder.tasks.task import Options, Stages, Task, parse
 
@@ -105,6 +105,8 @@ def read(path: Path, signature: Signature) -> Tensors:
 
 
 def _fitting(array: Array, spec: TensorSpec, origin: str) -> Array:
+    if spec.vocabulary is not None and array.dtype.kind == "U":
+        array = places(array, spec.vocabulary)
     fits = len(array.shape) == len(spec.shape) and all(
         isinstance(wanted, str) or wanted == given
         for wanted, given in zip(spec.shape, array.shape, strict=True)

@@ -33,8 +33,8 @@ DOMAINS = ("", "ai.onnx", "com.microsoft")
 """Domains of which the web runtime has operators."""
 
 REMEDIES = {
-    "ai.onnx.ml": "Convert the estimator to tensor operators, with hummingbird-ml say: the web "
-    "runtime has neither ZipMap nor the classifiers before it.",
+    "ai.onnx.ml": "This operator isn't among those that are written anew with standard ones: keep "
+    "the step outside, and give the model what it makes.",
     "com.microsoft.nchwc": "Give the model as it was before onnxruntime optimised it.",
 }
 """What to do about operators of other domains, where something can be said."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
+from builder import pipeline, plan
 from builder.verify import Browser, launch
 from tests.browser import drive
 from tests.browser.site import Site
@@ -183,6 +187,82 @@ def test_a_worker_whose_memory_runs_out(site: Site, chromium: Browser) -> None:
     assert device == "wasm"
     assert any(right)
     assert after == pytest.approx(right, abs=0.05)
+
+
+@pytest.mark.parametrize("browser", ["chromium", "firefox"], indirect=True)
+@pytest.mark.parametrize("when", ["loading", "idle"])
+def test_a_worker_that_the_browser_ends(site: Site, browser: Browser, when: str) -> None:
+    """It says nothing, and no event comes: the call must be answered all the same."""
+    # The first worker ends itself when it is told to, without a word, as if the browser did.
+    mortal = """
+    const { Worker: Real } = globalThis;
+    const module = (text) => URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+    const ear = module(`new BroadcastChannel("end").onmessage = () => self.close();`);
+    globalThis.end = () => new BroadcastChannel("end").postMessage("");
+    let left = 1;
+    globalThis.Worker = class extends Real {
+      constructor(url, options) {
+        super(left-- > 0 ? module(`import "${ear}"; import "${url}";`) : url, options);
+      }
+    };
+    """
+    run = """
+    const inputs = { x: { data: new Float32Array(8).fill(1), dims: [1, 8] },
+      ids: { data: [3], dims: [1] }, mask: { data: new Array(16).fill(1), dims: [1, 16] } };
+    const { outputs, info } = await globalThis.model.run(inputs);
+    return [Array.from(outputs.y.data), info.events.map(({ message }) => message)];
+    """
+    during = API.replace("options)", "{ ...options, onProgress: globalThis.end })")
+    browser.goto(f"{site.url}404.html")
+    options = {"device": "wasm", "dtype": "fp32", "threads": 1}
+    browser.evaluate(mortal + (during if when == "loading" else API), site.url, "mixed", options)
+    if when == "idle":
+        right, said = browser.evaluate(run)
+        assert not any("ended the worker" in message for message in said)
+        browser.evaluate("globalThis.end(); await new Promise((go) => setTimeout(go, 500));")
+    else:
+        x, ids = np.ones((1, 8), np.float32), np.array([3])
+        inputs = {"x": x, "ids": ids, "mask": np.ones((1, 16), bool)}
+        right = site.on_the_cpu("mixed", "model", "fp32", inputs)["y"].ravel()
+    after, said = browser.evaluate(run)
+    assert after == pytest.approx(right, abs=1e-5)
+    assert len([message for message in said if "ended the worker" in message]) == 1
+
+
+def test_a_call_that_no_memory_is_enough_for(
+    chromium: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Nor a fresh worker's, 4 GiB at most. The next call, with less, is answered."""
+    from builder.server import create_app, running
+
+    folder = tmp_path_factory.mktemp("wide")
+    weights = np.linspace(-1, 1, 2**16, dtype=np.float32)[None]
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["wide"]),
+            helper.make_node("ReduceMax", ["wide"], ["y"], axes=[1], keepdims=0),
+        ],
+        "wide",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", 1])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["rows"])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), folder / "wide.onnx")
+    flags = plan.Flags(dtypes=["fp32"])
+    pipeline.run(plan.make([str(folder / "wide.onnx")], folder / "site", flags=flags))
+    run = """
+    const { model } = globalThis;
+    const rows = (n) => ({ x: { data: new Float32Array(n).fill(2), dims: [n, 1] } });
+    const failed = await model.run(rows(20000)).catch(({ code }) => code);
+    const { outputs } = await model.run(rows(3));
+    return [failed, Array.from(outputs.y.data)];
+    """
+    with running(create_app(folder / "site")) as url:
+        chromium.goto(f"{url}404.html")
+        chromium.evaluate(API, url, "wide", {"device": "wasm"})
+        # 20,000 rows of 2**16 floats are 5.2 GB.
+        assert chromium.evaluate(run) == ["MemoryError", [2, 2, 2]]
 
 
 def test_wasm_reads_the_optimised_graph_from_the_same_weights(site: Site) -> None:

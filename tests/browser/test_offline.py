@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from builder.verify import Browser
+from builder.verify.browser import TIMEOUT
 from tests.browser import drive, plain
+from tests.browser.fault_server import Fault, Handler, serving
 from tests.browser.site import Site
 
 TITLES = ("First", "Second")
@@ -107,6 +112,39 @@ def test_a_new_version_waits_for_the_visitors_word(
     host.stop()
     browser.goto(host.url)
     assert title(browser) == "Second"
+
+
+def test_a_new_version_in_the_middle_of_a_download(chromium: Browser, versions: list[Path]) -> None:
+    """The model of the page's own version arrives and works; the new one waits to be asked for."""
+    manifest = json.loads((versions[0] / "models/magika/manifest.json").read_bytes())
+    (stage,) = [entry for entry in manifest["stages"] if entry["kind"] == "model"]
+    shards = {s["path"] for v in stage["variants"] for b in v["weights"] for s in b["shards"]}
+    goes_on = threading.Event()
+
+    def wait(handler: Handler, content: bytes, headers: dict[str, str]) -> None:
+        goes_on.wait()
+        handler.send(200, content, headers)
+
+    with serving(versions[0]) as host:
+        host.arm(Fault("waits", "weights", wait, times=None), frozenset(shards))
+        chromium.goto(f"{host.url}models/magika/?device=wasm")
+        assert chromium.evaluate(ACTIVE) in ("activating", "activated")
+        drive.until(chromium, "return document.querySelector('[data-testid=\"status\"]') !== null")
+        end = time.monotonic() + TIMEOUT
+        while not host.hits and time.monotonic() < end:
+            time.sleep(0.1)
+        assert host.hits
+        host.root = versions[1]
+        assert chromium.evaluate(UPDATE) == "installed"
+        goes_on.set()
+        drive.ready(chromium)
+        assert title(chromium) == "Magika - First"
+        drive.drop(chromium, [("given", "", Path(__file__).read_bytes())])
+        assert "python" in drive.result(chromium, "file-row")[0].split()
+        with chromium.driver.expect_navigation():
+            drive.click(chromium, "update")
+        drive.ready(chromium)
+        assert title(chromium) == "Magika - Second"
 
 
 def test_an_upload_that_is_half_done_changes_nothing(

@@ -239,6 +239,21 @@ def test_help_is_grouped_and_has_examples() -> None:
         assert text in said
 
 
+def test_init_writes_a_recipe_that_builds(model_file: Path, tmp_path: Path) -> None:
+    done = run("init", model_file, "-o", tmp_path / "site.toml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    written = (tmp_path / "site.toml").read_text()
+    (model,) = tomllib.loads(written)["models"]
+    assert (tmp_path / model["source"]).resolve() == model_file.resolve()
+    assert "float32[" in written
+    plan = run("build", "--recipe", "site.toml", "--dry-run", cwd=tmp_path)
+    assert f"import {model['source']}" in plan.stdout
+    again = run("init", model_file, "-o", tmp_path / "site.toml", cwd=tmp_path)
+    assert again.returncode == 1
+    assert "it is there already" in again.stderr
+    assert (tmp_path / "site.toml").read_text() == written
+
+
 def test_inspect_says_what_a_model_holds(model_file: Path) -> None:
     report = json.loads(run("inspect", model_file, "--json").stdout)
     assert report["parameters"] == 48 * 27 + 48 + 48 * 9 + 480 * 48 + 10 * 480 + 10

@@ -180,6 +180,9 @@ export const TEXT = {
       reference: "stored reference",
     },
     numbers: "Numbers, in row-major order; one number fills the tensor",
+    typedWords: "words",
+    words: (known: readonly string[]) =>
+      `Words, separated by commas; one word fills the tensor. Known are: ${known.join(", ")}`,
     npy: "NumPy file",
     useReference: "Use stored reference",
     run: "Run",

@@ -46,11 +46,13 @@ export class WorkerClient {
   endedHidden = false;
 
   constructor(listeners: Listeners) {
-    this.#worker = new Worker(workerUrl(), { type: "module" });
+    const name = `onnxsite worker ${Math.random().toString(36).slice(2)}`;
+    this.#worker = new Worker(workerUrl(), { type: "module", name });
     this.#worker.addEventListener("message", ({ data }: MessageEvent<Reply>) => {
       if (data.kind === "progress") listeners.onProgress(data.event);
       else if (data.kind === "event") listeners.onEvent(data.event);
       else if (data.kind === "lost") this.end(fromData(data.error));
+      else if (data.kind === "alive") this.#watchLife(name);
       else if (data.kind === "starting") this.#watchStart();
       else if (data.kind === "started") clearTimeout(this.#starting);
       else this.#settle(data);
@@ -79,6 +81,13 @@ export class WorkerClient {
     this.#worker.terminate();
     for (const { reject } of this.#pending.values()) reject(reason);
     this.#pending.clear();
+  }
+
+  /** No event tells of a worker that the browser has ended, but the lock that it held comes free. */
+  #watchLife(name: string): void {
+    navigator.locks.request(name, () =>
+      this.end(new SessionError("The browser ended the worker.")),
+    );
   }
 
   /** A worker that waits for its threads may have no turn any more to say so itself. */

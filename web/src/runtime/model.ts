@@ -119,8 +119,11 @@ export class OnnxModel<
           signal,
         );
         this.#reopened = false;
+        const specs = new Map(this.#sides(stage).outputs.map((spec) => [spec.name, spec]));
         return {
-          outputs: Object.fromEntries(Object.entries(outputs).map(([k, v]) => [k, decode(v)])),
+          outputs: Object.fromEntries(
+            Object.entries(outputs).map(([name, raw]) => [name, decode(raw, specs.get(name))]),
+          ),
           timings,
           total: performance.now() - started,
           info: this.info,
@@ -148,6 +151,7 @@ export class OnnxModel<
   }
 
   async #ready(): Promise<WorkerClient> {
+    if (!this.#client && !this.#disposed) this.#loading ??= this.#openNext();
     await this.#loading;
     if (this.#disposed || !this.#client) throw new DisposedError();
     return this.#client;
@@ -236,12 +240,17 @@ export class OnnxModel<
       // Taken from a page in the background it isn't broken; and where nothing less is left, a fresh
       // worker has all of its memory again.
       const again = !this.#reopened && (failed.endedHidden || this.#candidates.length === 0);
+      const last = this.#candidates.length === 0;
       failed.end(error);
       this.#client = undefined;
-      if (again && this.#current) {
-        this.#reopened = true;
-        this.#candidates.unshift(this.#current);
+      this.#loading = undefined;
+      if (this.#current && (again || last)) this.#candidates.unshift(this.#current);
+      this.#reopened = again;
+      if (again) {
         this.#say("info", "retry", `Opened again on ${DEVICES[device]}: ${error.message}`);
+      } else if (last) {
+        // Too much for a fresh worker as well. The next call may ask for less, and finds another.
+        throw error;
       } else {
         const failure = `${DEVICES[device]} failed in the middle: ${error.message}`;
         this.#say("warning", "fallback", failure);
@@ -259,7 +268,7 @@ export class OnnxModel<
   }
 
   #encode(inputs: Record<string, TensorLike>, only?: string): Tensors {
-    const specs = this.#inputs(only);
+    const specs = this.#sides(only).inputs;
     const extents = new Map<string, number>();
     const known = specs.map(({ name }) => name);
     for (const name of Object.keys(inputs)) {
@@ -278,14 +287,15 @@ export class OnnxModel<
     return encoded;
   }
 
-  #inputs(only?: string): readonly TensorSpec[] {
-    if (!only) return this.manifest.interface.inputs;
+  /** What is run: the whole model, or the stage of a name. */
+  #sides(only?: string): { inputs: readonly TensorSpec[]; outputs: readonly TensorSpec[] } {
+    if (!only) return this.manifest.interface;
     const stage = this.manifest.stages.find(({ name }) => name === only);
     if (!stage) {
       const names = this.manifest.stages.map(({ name }) => name).join(", ");
       throw new InputError(`There is no stage '${only}'.`, `Stages: ${names}.`);
     }
-    return stage.inputs;
+    return stage;
   }
 }
 

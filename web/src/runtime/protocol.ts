@@ -59,6 +59,7 @@ export type Reply =
   | { readonly kind: "error"; readonly id: number; readonly error: ErrorData }
   | { readonly kind: "progress"; readonly event: ProgressEvent }
   | { readonly kind: "event"; readonly event: RuntimeEvent }
+  | { readonly kind: "alive" }
   | { readonly kind: "starting" }
   | { readonly kind: "started" }
   | { readonly kind: "lost"; readonly error: ErrorData };

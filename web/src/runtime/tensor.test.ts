@@ -13,6 +13,28 @@ const spec = (dtype: DType, shape: (number | string)[] = ["n"]): TensorSpec => (
 const put = (dtype: DType, data: TensorLike["data"]) =>
   encode(spec(dtype), { data, dims: [data.length] }, new Map()).data;
 
+describe("a vocabulary", () => {
+  const port: TensorSpec = { name: "port", dtype: "int64", shape: ["n"], vocabulary: ["C", "S"] };
+
+  it("turns words into their places, unknown ones into -1, and leaves places alone", () => {
+    const given = { data: ["S", "Q", "C"], dims: [3] };
+    expect(encode(port, given, new Map()).data).toEqual(new BigInt64Array([1n, -1n, 0n]));
+    const places = encode(port, { data: [1, 0], dims: [2] }, new Map());
+    expect(places.data).toEqual(new BigInt64Array([1n, 0n]));
+  });
+
+  it("turns places back into words", () => {
+    const raw = { dtype: "int64" as const, dims: [3], data: new BigInt64Array([1n, -1n, 0n]) };
+    expect(decode(raw, port).words).toEqual(["S", "", "C"]);
+    expect(decode(raw).words).toBeUndefined();
+  });
+
+  it("is needed for words", () => {
+    const words = { data: ["S"], dims: [1] };
+    expect(() => encode(spec("int64"), words, new Map())).toThrow(InputError);
+  });
+});
+
 describe("encode", () => {
   it.each([
     ["float32", [1, 2.5], new Float32Array([1, 2.5])],

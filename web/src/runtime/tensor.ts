@@ -65,8 +65,9 @@ export function encode(
   given: TensorLike,
   extents: Map<string, number>,
 ): RawTensor {
-  const { data, dims } = given;
-  checkShape(spec, dims, data.length, extents);
+  const { dims } = given;
+  checkShape(spec, dims, given.data.length, extents);
+  const data = isText(given.data) ? places(spec, given.data) : given.data;
   const { make, range } = KINDS[spec.dtype];
   const target = make(data.length);
   if (
@@ -82,6 +83,18 @@ export function encode(
     target[index] = convert(data[index] as number | bigint | boolean) as never;
   }
   return { dtype: spec.dtype, dims: [...dims], data: target };
+}
+
+const isText = (data: TensorLike["data"]): data is readonly string[] => typeof data[0] === "string";
+
+/** The places of words in an input's vocabulary; -1 for those that aren't in it. */
+function places(spec: TensorSpec, words: readonly string[]): number[] {
+  const { vocabulary } = spec;
+  if (!vocabulary) {
+    throw new InputError(`Input '${spec.name}' takes ${spec.dtype}, no words.`, "Give numbers.");
+  }
+  const place = new Map(vocabulary.map((word, index) => [word, index]));
+  return words.map((word) => place.get(word) ?? -1);
 }
 
 const half = (value: number | bigint | boolean): number => toHalf(Number(value));
@@ -138,8 +151,13 @@ export function fallback(spec: TensorSpec): RawTensor | undefined {
   return encode(spec, { data: spec.default, dims }, new Map());
 }
 
-/** What callers get: halves widened to floats. */
-export function decode(raw: RawTensor): Tensor {
+/** What callers get: halves widened to floats, and words beside their places in a vocabulary. */
+export function decode(raw: RawTensor, spec?: TensorSpec): Tensor {
+  const { vocabulary } = spec ?? {};
+  if (vocabulary) {
+    const given = raw.data as Iterable<number | bigint>;
+    return { ...raw, words: Array.from(given, (place) => vocabulary[Number(place)] ?? "") };
+  }
   if (raw.dtype !== "float16") return raw;
   const bits = raw.data as Uint16Array;
   return { ...raw, data: Float32Array.from(bits, fromHalf) };

@@ -15,9 +15,17 @@ export type TypedArray =
   | BigInt64Array
   | BigUint64Array;
 
-/** What `run` takes: any array of numbers; it is converted to the input's dtype and range-checked. */
+/**
+ * What `run` takes: any array of numbers; it is converted to the input's dtype and range-checked. An
+ * input with a vocabulary takes words as well; one that isn't in there is -1.
+ */
 export interface TensorLike {
-  readonly data: TypedArray | readonly number[] | readonly bigint[] | readonly boolean[];
+  readonly data:
+    | TypedArray
+    | readonly number[]
+    | readonly bigint[]
+    | readonly boolean[]
+    | readonly string[];
   readonly dims: readonly number[];
 }
 
@@ -26,6 +34,8 @@ export interface Tensor {
   readonly dtype: DType;
   readonly dims: number[];
   readonly data: TypedArray;
+  /** The words that the data are places of, for an output with a vocabulary; "" for none. */
+  readonly words?: readonly string[];
 }
 
 /** What a model takes, if nothing is known of it; a site's `model.d.ts` says more. */

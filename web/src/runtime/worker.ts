@@ -67,6 +67,12 @@ async function kept(): Promise<Kept> {
   return { store: store.kind, reason, models: await recorded(store), bytes };
 }
 
+/** Held as long as this worker lives, whatever ends it; insecure origins have no locks. */
+navigator.locks?.request(self.name, () => {
+  post({ kind: "alive" });
+  return new Promise(() => {});
+});
+
 let previous: Promise<unknown> = Promise.resolve();
 
 self.addEventListener("message", ({ data }: MessageEvent<Request>) => {

@@ -19,15 +19,19 @@ export function outputBlock(name: string, tensor: Tensor): HTMLElement {
       h("code", {}, name),
       h("span", { class: "muted" }, ` ${tensor.dtype} ${TEXT.tensors.shape(tensor.dims)}`),
     ),
-    statistics ? statisticsList(statistics) : h("p", { class: "muted" }, TEXT.tensors.noValues),
   );
+  if (!tensor.words) {
+    block.append(
+      statistics ? statisticsList(statistics) : h("p", { class: "muted" }, TEXT.tensors.noValues),
+    );
+  }
   if (nonFinite > 0) {
     block.append(h("p", { class: "notice notice-warning" }, TEXT.tensors.nonFinite(nonFinite)));
   }
   if (tensor.data.length > 0) {
     block.append(firstValues(tensor));
   }
-  const grid = gridOf(tensor.dims);
+  const grid = tensor.words ? undefined : gridOf(tensor.dims);
   if (grid && statistics) {
     block.append(heatMap(name, tensor, grid, statistics));
   }
@@ -58,10 +62,12 @@ function statisticsList({ minimum, maximum, mean, deviation }: Statistics): HTML
   return h("dl", { class: "facts figures" }, ...pairs);
 }
 
-function firstValues({ data }: Tensor): HTMLElement {
-  const shown = Array.from(data.subarray(0, FIRST_VALUES) as Iterable<number | bigint>, (value) =>
-    formatNumber(value),
-  );
+function firstValues({ data, words }: Tensor): HTMLElement {
+  const shown =
+    words?.slice(0, FIRST_VALUES) ??
+    Array.from(data.subarray(0, FIRST_VALUES) as Iterable<number | bigint>, (value) =>
+      formatNumber(value),
+    );
   return h(
     "div",
     {},

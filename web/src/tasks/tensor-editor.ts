@@ -5,7 +5,14 @@ import type { TensorLike, TensorSpec } from "../runtime/index.ts";
 import { allocate, NpyError, readNpy, sizeOf } from "./npy.ts";
 import { InputFault } from "./task.ts";
 import type { Size } from "./tensors.ts";
-import { CountError, parseNumbers, randomValues, TokenError } from "./values.ts";
+import {
+  CountError,
+  parseNumbers,
+  parseWords,
+  randomValues,
+  randomWords,
+  TokenError,
+} from "./values.ts";
 
 export type Source = keyof typeof TEXT.tensors.sources;
 
@@ -31,11 +38,17 @@ export function buildEditor(
     (source) => source !== "reference" || hasReference,
   );
   const select = h("select", { id, "data-testid": `source-${spec.name}` });
-  select.append(...offered.map((value) => h("option", { value }, TEXT.tensors.sources[value])));
-  const text = h("textarea", { rows: 2, spellcheck: false, "aria-label": TEXT.tensors.numbers });
+  const named = (source: Source) =>
+    source === "numbers" && spec.vocabulary
+      ? TEXT.tensors.typedWords
+      : TEXT.tensors.sources[source];
+  select.append(...offered.map((value) => h("option", { value }, named(value))));
+  const text = h("textarea", { rows: 2, spellcheck: false, "aria-label": TEXT.tensors.source });
   text.dataset.testid = `numbers-${spec.name}`;
-  text.value = (spec.default ?? [0]).join(", ");
-  const hint = h("p", { class: "muted" }, TEXT.tensors.numbers);
+  const { vocabulary } = spec;
+  text.value = vocabulary?.[0] ?? (spec.default ?? [0]).join(", ");
+  const meaning = vocabulary ? TEXT.tensors.words(vocabulary) : TEXT.tensors.numbers;
+  const hint = h("p", { class: "muted" }, meaning);
   const typed = h("div", {}, text, hint);
   const file = h("input", { type: "file", accept: ".npy", "aria-label": TEXT.tensors.npy });
   file.dataset.testid = `npy-${spec.name}`;
@@ -60,11 +73,14 @@ export function buildEditor(
     show();
   };
   select.addEventListener("change", show);
-  choose(spec.default ? "numbers" : "random");
+  choose(spec.default || vocabulary ? "numbers" : "random");
 
   const numbers = async () => generate(spec, sizes, (length) => readText(spec, text.value, length));
   const makers: Record<Source, () => Promise<TensorLike>> = {
-    random: async () => generate(spec, sizes, (length) => randomValues(spec.dtype, length)),
+    random: async () =>
+      generate(spec, sizes, (length) =>
+        vocabulary ? randomWords(vocabulary, length) : randomValues(spec.dtype, length),
+      ),
     zeros: async () => generate(spec, sizes, (length) => allocate(spec.dtype, length)),
     numbers,
     npy: () => readFile(spec, file.files?.[0]),
@@ -105,6 +121,7 @@ function generate(
 
 function readText(spec: TensorSpec, text: string, length: number): TensorLike["data"] {
   try {
+    if (spec.vocabulary) return parseWords(text, length);
     return parseNumbers(text, spec.dtype, length);
   } catch (error) {
     if (error instanceof TokenError) {

@@ -1,5 +1,28 @@
 import { describe, expect, it } from "vitest";
-import { CountError, parseNumbers, randomValues, TokenError } from "./values.ts";
+import {
+  CountError,
+  parseNumbers,
+  parseWords,
+  randomValues,
+  randomWords,
+  TokenError,
+} from "./values.ts";
+
+describe("words", () => {
+  it("are parted by commas and lines, and may hold blanks", () => {
+    expect(parseWords("New York, Rome\n Kyiv", 3)).toEqual(["New York", "Rome", "Kyiv"]);
+  });
+
+  it("fill the tensor where there is one alone", () => {
+    expect(parseWords("Rome", 2)).toEqual(["Rome", "Rome"]);
+    expect(() => parseWords("a, b", 3)).toThrow(CountError);
+  });
+
+  it("are drawn from the vocabulary", () => {
+    const drawn = new Set(randomWords(["a", "b"], 200));
+    expect([...drawn].sort()).toEqual(["a", "b"]);
+  });
+});
 
 describe("parseNumbers", () => {
   it("takes commas, blanks, lines and brackets", () => {

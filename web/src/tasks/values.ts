@@ -56,6 +56,29 @@ export function parseNumbers(text: string, dtype: DType, length: number): TypedA
   return data;
 }
 
+/**
+ * Words between commas and lines; one alone fills the tensor.
+ *
+ * @throws CountError
+ */
+export function parseWords(text: string, length: number): string[] {
+  const words = text.split(/[,\n]/).map((word) => word.trim());
+  const [first] = words;
+  if (words.length === 1 && first !== undefined) {
+    return new Array(length).fill(first);
+  }
+  if (words.length !== length) {
+    throw new CountError(words.length);
+  }
+  return words;
+}
+
+/** Words drawn from a vocabulary. */
+export function randomWords(vocabulary: readonly string[], length: number): string[] {
+  const draw = () => vocabulary[Math.floor(Math.random() * vocabulary.length)] ?? "";
+  return Array.from({ length }, draw);
+}
+
 const WORDS: Readonly<Record<string, number>> = {
   true: 1,
   false: 0,

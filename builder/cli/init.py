@@ -1,0 +1,113 @@
+"""`init`: the beginning of a recipe, written from what a source holds."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import rich_click as click
+
+from builder import plan, recipe, sources
+from builder.bundle.hosts import HOSTS
+from builder.cli import console
+from builder.errors import OutputError
+from builder.fetch import fetch
+from builder.model import Model, TensorSpec
+from builder.recipe import ModelRecipe
+from builder.tasks import TASKS
+
+SHOWN = 5
+"""Words of a vocabulary that are shown."""
+
+
+@click.command(epilog="[bold]Example:[/] python -m builder init pipeline.joblib --trust")
+@click.argument("source")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("site.toml"),
+    show_default=True,
+    help="File to write; one that is there stays as it is.",
+)
+@click.option("--trust", is_flag=True, help="Let code inside the source run: a pickle's.")
+@click.option("-v", "--verbose", is_flag=True, help="Show what the framework logs.")
+@console.ends_well
+def init(source: str, output: Path, trust: bool, verbose: bool) -> None:
+    """Write a commented recipe for a model.
+
+    SOURCE is what [cyan]build[/] takes, and is imported to see what it holds.
+    """
+    console.log_to_stderr(verbose)
+    if output.exists():
+        raise OutputError(str(output), "it is there already", "Name another file with -o.")
+    job = plan.make([source], Path("build"), flags=plan.Flags(trust=trust)).jobs[0]
+    with tempfile.TemporaryDirectory(prefix="onnxsite-") as work:
+        files = {key: fetch(pin, base=job.base) for key, pin in job.recipe.files.items()}
+        model = sources.load(job.recipe, base=job.base, files=files, work=Path(work))
+    given = Path(source)
+    if given.exists():
+        source = Path(os.path.relpath(given, output.resolve().parent)).as_posix()
+    text = "\n".join(lines(job.recipe, model, source, output.name)) + "\n"
+    output.write_text(text, encoding="utf-8")
+    recipe.load(output)  # what is written can be read
+    console.out.print(f"{output}: build it with [cyan]python -m builder build --recipe {output}[/]")
+
+
+def lines(asked: ModelRecipe, model: Model, source: str, name: str) -> Iterator[str]:
+    """The lines of a recipe.
+
+    Args:
+        asked: The recipe that flags alone make.
+        model: What the source holds.
+        source: As the recipe is to name it.
+        name: Of the recipe's file.
+    """
+    text = json.dumps  # a JSON string is a TOML string
+    yield f"# A recipe of onnxsite: python -m builder build --recipe {name} -o site"
+    yield f"title = {text(asked.title, ensure_ascii=False)}"
+    yield 'host = "generic"  # or one of ' + ", ".join(host for host in HOSTS if host != "generic")
+    yield ""
+    yield "[[models]]"
+    yield f"source = {text(source, ensure_ascii=False)}"
+    if asked.trust:
+        yield "trust = true  # the code in the source may run"
+    yield f"id = {text(asked.id)}  # names the page: models/{asked.id}/"
+    yield f"title = {text(asked.title, ensure_ascii=False)}"
+    yield 'description = ""  # a sentence or two for visitors'
+    yield f"task = {text(asked.task)}  # or one of {', '.join(t for t in TASKS if t != asked.task)}"
+    yield 'licence = { name = "unstated" }  # an SPDX identifier, such as "MIT"'
+    yield 'dtypes = "auto"  # or a list: ["fp32", "fp16", "int8", "q4"]'
+    yield "# max_error = 0.01  # the largest error of any output, as a share of its own size"
+    yield "# max_size = 25_000_000  # bytes of a variant"
+    yield '# calibration = "samples"  # a folder of real inputs; conversions are better with one'
+    yield ""
+    yield "# It takes:"
+    yield from (f"#   {_described(spec)}" for spec in model.signature.inputs)
+    yield "# It gives:"
+    yield from (f"#   {_described(spec)}" for spec in model.signature.outputs)
+    symbols = {d: None for s in model.signature.inputs for d in s.shape if isinstance(d, str)}
+    numbers = [spec for spec in model.signature.inputs if spec.vocabulary is None]
+    yield ""
+    yield "# [models.options]  # what it is tried on, where there are no samples"
+    sizes = ", ".join(f"{text(symbol)} = 8" for symbol in symbols)
+    yield f"# dims = {{ {sizes} }}" if sizes else "# every size is fixed"
+    for spec in numbers[:1]:
+        yield f"# ranges = {{ {text(spec.name)} = [0, 1] }}  # lowest and highest value"
+    yield ""
+    yield "# [[models.samples]]  # visitors try the model on these, and so does the build"
+    yield '# file = { ref = "sample.npz" }  # an array for each input'
+    yield '# title = "A sample"'
+
+
+def _described(spec: TensorSpec) -> str:
+    shape = ", ".join(map(str, spec.shape))
+    said = f"{spec.name} {spec.dtype}[{shape}]"
+    if spec.vocabulary is None:
+        return said
+    rest = len(spec.vocabulary) - SHOWN
+    words = ", ".join(spec.vocabulary[:SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    return f"{said}, words: {words}".replace("\n", " ")

@@ -1,0 +1,185 @@
+"""Make the module of a folder as the Hugging Face Hub has it: `config.json` beside weights.
+
+Encoders of text, pictures and sound; what generates token by token needs a cache of keys and values
+between its runs, and isn't imported from here. `torch_factory` exports what `factory` returns, in a
+process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from builder.errors import MissingExtraError, SourceError, UnsupportedError
+from builder.sources.torch_spec import TorchExport
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PretrainedConfig
+
+SOURCE = "builder.sources.huggingface:factory"
+
+WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+
+MASKED = -10000.0
+"""Added to the scores of tokens that are masked, as BERT did: a half can hold it."""
+
+GENERATES = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel", "ForSpeechSeq2Seq")
+"""Endings of architectures that are run once for each token."""
+
+SOUND = 16_000
+"""Samples of the example: one second at the rate that speech models take."""
+
+
+def matches(path: Path) -> bool:
+    """Whether a path is such a folder."""
+    return (path / "config.json").is_file() and any(
+        next(path.glob(pattern), None) is not None for pattern in WEIGHTS
+    )
+
+
+def factory(folder: Path) -> TorchExport:
+    """The model of a folder, in the architecture that its configuration names.
+
+    Text: `input_ids`, `attention_mask` and, where there are any, `token_type_ids`, each
+    i64[batch, sequence]. Pictures: `pixel_values` f32[batch, channels, height, width], of the
+    configuration's size. Sound: `input_values` f32[batch, samples].
+
+    Raises:
+        MissingExtraError: transformers isn't installed.
+        SourceError: The configuration names no architecture that transformers has.
+        UnsupportedError: It generates token by token, or takes something else.
+    """
+    try:
+        import transformers
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            folder.name,
+            "transformers isn't installed",
+            "Install it: pip install 'onnxsite[transformers]'.",
+        ) from error
+    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+    name = _architecture(folder, config)
+    kind = getattr(transformers, name, None)
+    if kind is None:
+        raise SourceError(
+            f"{folder.name}, config.json",
+            f"transformers {transformers.__version__} has no {name}",
+            "Code of its own in a model's folder isn't run.",
+        )
+    if config.is_encoder_decoder or name.endswith(GENERATES):
+        raise UnsupportedError(
+            f"{folder.name}, architecture {name}",
+            "it is run once for each token, with a cache between, and isn't imported from a folder",
+            "Give an encoder, or export the parts that you need with a PyTorch factory.",
+        )
+    config._attn_implementation = "eager"
+    model = kind.from_pretrained(folder, config=config, local_files_only=True)
+    for takes, make in KINDS.items():
+        if model.main_input_name == takes:
+            return make(model, config)
+    raise UnsupportedError(
+        f"{folder.name}, architecture {name}",
+        f"its main input is '{model.main_input_name}'",
+        f"Folders of models that take {', '.join(KINDS)} can be imported.",
+    )
+
+
+def _architecture(folder: Path, config: PretrainedConfig) -> str:
+    named = config.architectures or []
+    if not named:
+        content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        raise SourceError(
+            f"{folder.name}, config.json",
+            f"it names no architecture, only the model type '{content.get('model_type')}'",
+            'Add "architectures": ["BertModel"], or whatever class the weights are of.',
+        )
+    return str(named[0])
+
+
+def _text(model: Any, config: PretrainedConfig) -> TorchExport:
+    import torch
+
+    ids = torch.tensor([[5, 6, 7, 8, 9, 3], [4, 5, 6, 1, 1, 1]]) % config.vocab_size
+    mask = torch.tensor([[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0]])
+    example = {"input_ids": ids, "attention_mask": mask}
+    if getattr(config, "type_vocab_size", 0) > 1:
+        example["token_type_ids"] = torch.zeros_like(ids)
+    free = {0: "batch", 1: "sequence"}
+    module = _masked(model, example) or _named(model, list(example))
+    return TorchExport(module, example, dynamic=dict.fromkeys(example, free))
+
+
+def _masked(model: Any, example: Mapping[str, torch.Tensor]) -> torch.nn.Module | None:
+    """The model with its mask written with four axes, where it takes that for the same.
+
+    Transformers would build it with vmap, which tracing can't follow, and with the lowest fp32 in
+    it, which is -inf in half.
+    """
+    import torch
+
+    four = _named(model, list(example), four_axes=True)
+    args = list(example.values())
+    with torch.no_grad():
+        want = next(iter(_named(model, list(example)).eval()(*args).values()))
+        try:
+            got = next(iter(four.eval()(*args).values()))
+        except Exception:
+            return None  # it makes something else of a mask
+    # Nobody reads the rows of what is masked, and they differ.
+    seen = example["attention_mask"].bool()
+    same = want.shape == got.shape and want.ndim == 3 and want.shape[:2] == seen.shape
+    if same:
+        want, got = want[seen], got[seen]
+    close = want.shape == got.shape and torch.allclose(want, got, atol=1e-4)
+    return four if close else None
+
+
+def _named(model: Any, names: list[str], *, four_axes: bool = False) -> torch.nn.Module:
+    """A module that takes tensors in the order of `names`, and gives what the model gives."""
+    import torch
+
+    class Named(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, *args: torch.Tensor) -> Any:
+            inputs = dict(zip(names, args, strict=True))
+            if four_axes:
+                mask = inputs["attention_mask"][:, None, None, :].to(torch.float32)
+                inputs["attention_mask"] = (1.0 - mask) * MASKED
+            result = self.model(**inputs)
+            return {key: value for key, value in result.items() if key != "past_key_values"}
+
+    return Named()
+
+
+def _picture(model: Any, config: PretrainedConfig) -> TorchExport:
+    import torch
+
+    size = getattr(config, "image_size", None) or 224
+    height, width = (size, size) if isinstance(size, int) else tuple(size)[-2:]
+    channels = getattr(config, "num_channels", 3)
+    example = {"pixel_values": torch.zeros(1, channels, height, width)}
+    return TorchExport(_named(model, list(example)), example)
+
+
+def _sound(model: Any, config: PretrainedConfig) -> TorchExport:
+    import torch
+
+    del config
+    generator = torch.Generator().manual_seed(0)
+    example = {"input_values": torch.randn(1, SOUND, generator=generator)}
+    free = {"input_values": {0: "batch", 1: "samples"}}
+    return TorchExport(_named(model, list(example)), example, dynamic=free)
+
+
+KINDS: Mapping[str, Callable[[Any, Any], TorchExport]] = {
+    "input_ids": _text,
+    "pixel_values": _picture,
+    "input_values": _sound,
+}
+"""By a model's main input."""

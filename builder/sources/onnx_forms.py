@@ -1,0 +1,71 @@
+"""The forms that an ONNX model comes in: a file, compressed or in an archive, or a folder."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import zipfile
+from pathlib import Path
+
+from builder.errors import NotAModelError
+
+ENDING = ".onnx"
+
+HUB_NAMES = ("onnx/model.onnx", "model.onnx")
+"""What the fp32 graph is called in folders of the Hugging Face Hub, which hold its variants too."""
+
+
+def matches(path: Path) -> bool:
+    """Whether a path names a model in one of these forms, or what claims to be one."""
+    archived = path.suffix in {".zip", ".gz"}
+    return path.suffix == ENDING or (archived and path.exists()) or (path.is_dir() and _any(path))
+
+
+def _any(folder: Path) -> bool:
+    return next(folder.rglob(f"*{ENDING}"), None) is not None
+
+
+def find(path: Path, work: Path) -> Path:
+    """The .onnx file itself, unpacked where it must be.
+
+    Args:
+        path: A file of the ending .onnx, .gz or .zip, or a folder with one model in it.
+        work: An empty folder, for what is unpacked.
+
+    Raises:
+        NotAModelError: The archive is damaged, or there is no model in it, or more than one.
+    """
+    if path.is_dir():
+        return _only(path, path)
+    target = work / "unpacked"
+    try:
+        if path.suffix == ".gz":
+            target.mkdir()
+            file = target / path.name.removesuffix(".gz")
+            with gzip.open(path) as packed, file.open("wb") as stream:
+                shutil.copyfileobj(packed, stream)
+            return file
+        if path.suffix == ".zip":
+            with zipfile.ZipFile(path) as archive:
+                archive.extractall(target)  # which keeps every name inside
+            return _only(target, path)
+    except (OSError, EOFError, zipfile.BadZipFile) as error:
+        raise NotAModelError(
+            path.name, f"it can't be unpacked ({error})", "Download or pack it again."
+        ) from error
+    return path
+
+
+def _only(folder: Path, named: Path) -> Path:
+    for name in HUB_NAMES:
+        if (folder / name).is_file():
+            return folder / name
+    found = sorted(folder.rglob(f"*{ENDING}"))
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(file.relative_to(folder).as_posix() for file in found)
+    raise NotAModelError(
+        named.name,
+        f"it holds {len(found)} models ({names})" if found else "there is no .onnx file in it",
+        "Name one of them." if found else "Name a folder or archive with a model.",
+    )
