@@ -127,9 +127,10 @@ def test_a_new_version_in_the_middle_of_a_download(chromium: Browser, versions: 
 
     with serving(versions[0]) as host:
         host.arm(Fault("waits", "weights", wait, times=None), frozenset(shards))
+        chromium.goto(host.url)
+        while chromium.evaluate(ACTIVE) != "activated":
+            time.sleep(0.1)
         chromium.goto(f"{host.url}models/magika/?device=wasm")
-        assert chromium.evaluate(ACTIVE) in ("activating", "activated")
-        drive.until(chromium, "return document.querySelector('[data-testid=\"status\"]') !== null")
         end = time.monotonic() + TIMEOUT
         while not host.hits and time.monotonic() < end:
             time.sleep(0.1)

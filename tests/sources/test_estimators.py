@@ -244,24 +244,34 @@ def test_a_file(tmp_path: Path, name: str) -> None:
     assert any("predicts what it does on 192 rows" in event.message for event in model.events)
 
 
-def test_files_of_boosters(tmp_path: Path) -> None:
+BOOSTERS: Mapping[str, Callable[[Path], Any]] = {
+    "LightGBM, .txt": lambda folder: _light(folder / "model.txt"),
+    "XGBoost, .json": lambda folder: _extreme(folder / "model.json"),
+    "XGBoost, .ubj": lambda folder: _extreme(folder / "model.ubj"),
+}
+
+
+def _light(path: Path) -> Any:
+    made = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1)
+    made.fit(IRIS.data[SEEN], IRIS.target[SEEN]).booster_.save_model(path)
+    return made
+
+
+def _extreme(path: Path) -> Any:
+    made = xgboost.XGBClassifier(n_estimators=5).fit(IRIS.data[SEEN], IRIS.target[SEEN])
+    made.save_model(path)
+    return made
+
+
+@pytest.mark.parametrize("save", BOOSTERS.values(), ids=BOOSTERS)
+def test_files_of_boosters(tmp_path: Path, save: Callable[[Path], Any]) -> None:
     """They hold no code, so nobody need trust them."""
-    x, y = IRIS.data[SEEN], IRIS.target[SEEN]
-    light = lightgbm.LGBMClassifier(n_estimators=5, verbose=-1).fit(x, y)
-    light.booster_.save_model(tmp_path / "light.txt")
-    extreme = xgboost.XGBClassifier(n_estimators=5).fit(x, y)
-    extreme.save_model(tmp_path / "extreme.json")
-    extreme.save_model(tmp_path / "extreme.ubj")
-    files: dict[str, Any] = {
-        "light.txt": light,
-        "extreme.json": extreme,
-        "extreme.ubj": extreme,
-    }
-    for name, origin in files.items():
-        model = load(tmp_path / name, tmp_path / f"{name}.work", trust=False)
-        said = predicted(model, {"input": IRIS.data[UNSEEN]})
-        expected = origin.predict_proba(IRIS.data[UNSEEN])
-        np.testing.assert_allclose(said["probabilities"], expected, atol=1e-5)
+    origin = save(tmp_path)
+    (path,) = tmp_path.iterdir()
+    model = load(path, tmp_path / "work", trust=False)
+    said = predicted(model, {"input": IRIS.data[UNSEEN]})
+    expected = origin.predict_proba(IRIS.data[UNSEEN])
+    np.testing.assert_allclose(said["probabilities"], expected, atol=1e-5)
 
 
 class Hostile:
@@ -291,10 +301,10 @@ REFUSED: Mapping[str, tuple[Callable[[], bytes], str]] = {
     "not a pickle": (lambda: b"no pickle", "it can't be read"),
     "a list": (lambda: pickle.dumps([1, 2]), "it holds a list, which neither predicts"),
     "not fitted": (lambda: pickle.dumps(svm.SVC()), "was it fitted"),
-    "text": (lambda: pickle.dumps(_text()), "TfidfVectorizer.*splits text into words"),
+    "text": (lambda: pickle.dumps(_text()), "it splits text into words"),
     "probabilities of support vectors": (
         lambda: pickle.dumps(svm.SVC(probability=True).fit(IRIS.data, IRIS.target)),
-        "SVMClassifier.*found by iteration.*CalibratedClassifierCV",
+        "its probabilities are found by iteration",
     ),
 }
 

@@ -102,14 +102,14 @@ def folder(tmp_path: Path, **config: Any) -> Path:
 REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
     "generates": (
         {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]},
-        "GPT2LMHeadModel.*once for each token",
+        "it is run once for each token",
     ),
-    "no architecture": ({"model_type": "bert"}, "names no architecture.*'bert'"),
+    "no architecture": ({"model_type": "bert"}, "it names no architecture"),
     "unknown": (
         {"model_type": "bert", "architectures": ["HerOwnModel"]},
-        "transformers .* has no HerOwnModel",
+        "has no HerOwnModel",
     ),
-    "no weights": ({"model_type": "bert", "architectures": ["BertModel"]}, "factory"),
+    "damaged weights": ({"model_type": "bert", "architectures": ["BertModel"]}, "it fails with"),
 }
 
 

@@ -10,6 +10,7 @@ const THROWN: [unknown, string][] = [
   [new Error("Out of memory"), "MemoryError"],
   [new Error("failed to allocate a buffer of size 123"), "MemoryError"],
   [new Error("std::bad_alloc"), "MemoryError"],
+  [new Error("SafeIntExceptionHandler<E>::SafeIntOnOverflow() Integer overflow"), "MemoryError"],
   [
     new Error("A valid external Instance reference no longer exists. Device is lost."),
     "DeviceLostError",

@@ -115,7 +115,9 @@ export function fromData(data: ErrorData): OnnxsiteError {
   return new OnnxsiteError(data.code, data.message, data.advice, data.url);
 }
 
-const OUT_OF_MEMORY = /out of memory|failed to allocate|bad_alloc|allocation failed|memory access/i;
+/** An overflow is of a size: more than the 4 GiB that addresses of 32 bits reach. */
+const OUT_OF_MEMORY =
+  /out of memory|failed to allocate|bad_alloc|allocation failed|memory access|SafeIntOnOverflow/i;
 const LOST = /device (is |was )?(lost|destroyed)|devicelost/i;
 
 /**

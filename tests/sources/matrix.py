@@ -1,0 +1,41 @@
+"""What the tests import, as a table: `python -m tests.sources.matrix` prints it for the docs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from tests.sources import test_estimators, test_huggingface, test_onnx_forms
+
+PASSES = "as the framework"
+
+
+def rows() -> Iterator[tuple[str, str, str]]:
+    """Of every row of the tests: what it is of, what it is, and how it ends."""
+    for name in test_onnx_forms.FORMS:
+        yield "ONNX", name, "as the file"
+    for name in test_huggingface.ENCODERS:
+        yield "Hugging Face", name, PASSES
+    for name, (_, why) in test_huggingface.REFUSED.items():
+        yield "Hugging Face", name, f"refused: {why}"
+    for kind, estimators in {
+        "classifier": test_estimators.CLASSIFIERS,
+        "regressor": test_estimators.REGRESSORS,
+        "mixed columns": test_estimators.TABLES,
+    }.items():
+        for name in estimators:
+            yield f"scikit-learn, {kind}", name, PASSES
+    for name in test_estimators.BOOSTERS:
+        yield "a booster's own file", name, PASSES
+    for name, (_, why) in test_estimators.REFUSED.items():
+        yield "scikit-learn", name, f"refused: {why}"
+
+
+def table() -> str:
+    """The rows as a table in Markdown."""
+    head = "| source | what | result |\n|---|---|---|\n"
+    return head + "".join(f"| {' | '.join(row)} |\n" for row in rows())
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table())
