@@ -43,6 +43,16 @@ CacheStorage.prototype.open = refuse;
 
 CACHE_ONLY = "StorageManager.prototype.getDirectory = undefined;"
 
+# One file is never opened: Chromium was seen to forget that it was asked.
+FORGETFUL = """
+const { prototype } = FileSystemFileHandle;
+const open = prototype.createSyncAccessHandle;
+let asked = 0;
+prototype.createSyncAccessHandle = function (...args) {
+  return asked++ === 2 ? new Promise(() => {}) : open.apply(this, args);
+};
+"""
+
 # What `write` may take is used up, however much there is really.
 FULL = """
 FileSystemSyncAccessHandle.prototype.write = () => {
@@ -199,6 +209,19 @@ def test_without_room_the_model_runs_from_memory(
     again = browser.evaluate(LOAD, *arguments(site, server))
     right(again)
     assert (again["info"]["bytes"]["downloaded"] == 0) == (not words)
+    browser.goto(f"{server.url}404.html")
+    right(browser.evaluate(LOAD, *arguments(site, server)))
+
+
+@pytest.mark.parametrize("browser", ["chromium", "firefox"], indirect=True)
+def test_a_file_that_the_browser_never_opens(
+    site: Site, server: FaultServer, browser: Browser, right: Callable[[Any], None]
+) -> None:
+    browser.goto(f"{server.url}404.html")
+    browser.evaluate(WITHIN, FORGETFUL)
+    result = browser.evaluate(LOAD, *arguments(site, server))
+    right(result)
+    assert "doesn't answer" in said(result, "storage")
     browser.goto(f"{server.url}404.html")
     right(browser.evaluate(LOAD, *arguments(site, server)))
 

@@ -40,6 +40,34 @@ const NAME = "onnxsite";
 /** Milliseconds between tries to open a file that another context hasn't let go of yet. */
 const PAUSES = [20, 80, 200];
 
+/**
+ * Milliseconds for the private file system to answer. Chromium was seen to forget a question, once
+ * in a few hundred files that are opened at the same time.
+ */
+const PATIENCE = 5_000;
+
+/** What `asked` gives, or a TimeoutError; what comes later is handed to `drop`. */
+async function inTime<T>(asked: Promise<T>, drop: (late: T) => void): Promise<T> {
+  let over = false;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => {
+      over = true;
+      const words = "The browser's private file system doesn't answer.";
+      reject(new DOMException(words, "TimeoutError"));
+    }, PATIENCE);
+  });
+  asked.then(
+    (value) => over && drop(value),
+    () => {}, // whoever waits is told
+  );
+  try {
+    return await Promise.race([asked, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 /** Kept in files. Synchronous handles, which only workers have, are ten times as fast as the rest. */
 export class FileStore implements Store {
   readonly kind = "opfs";
@@ -113,9 +141,7 @@ export class FileStore implements Store {
   async #open(key: string, create: boolean): Promise<SyncAccessHandle | undefined> {
     for (const pause of [...PAUSES, 0]) {
       try {
-        const file = await this.#folder.getFileHandle(key, { create });
-        const opening = file as unknown as { createSyncAccessHandle(): Promise<SyncAccessHandle> };
-        return await opening.createSyncAccessHandle();
+        return await inTime(this.#handle(key, create), (late) => late.close());
       } catch (error) {
         if (named(error, "NotFoundError")) return undefined;
         if (!named(error, "NoModificationAllowedError")) throw error;
@@ -123,6 +149,12 @@ export class FileStore implements Store {
       await new Promise((resolve) => setTimeout(resolve, pause));
     }
     return undefined;
+  }
+
+  async #handle(key: string, create: boolean): Promise<SyncAccessHandle> {
+    const file = await this.#folder.getFileHandle(key, { create });
+    const opening = file as unknown as { createSyncAccessHandle(): Promise<SyncAccessHandle> };
+    return opening.createSyncAccessHandle();
   }
 }
 
@@ -179,9 +211,8 @@ export const NOWHERE: Store = {
 export async function openStore(): Promise<{ store: Store; reason: string }> {
   let reason = "the browser has no private file system";
   try {
-    const root = await navigator.storage?.getDirectory?.();
-    if (root) {
-      const folder = await root.getDirectoryHandle(NAME, { create: true });
+    const folder = await inTime(ownFolder(), () => {});
+    if (folder) {
       // Some browsers have the folder without the handles.
       if ("createSyncAccessHandle" in FileSystemFileHandle.prototype) {
         return { store: new FileStore(folder), reason: "" };
@@ -197,6 +228,11 @@ export async function openStore(): Promise<{ store: Store; reason: string }> {
     reason = `the browser refuses storage (${String(error)})`;
   }
   return { store: NOWHERE, reason };
+}
+
+async function ownFolder(): Promise<FileSystemDirectoryHandle | null> {
+  const root = await navigator.storage?.getDirectory?.();
+  return root ? root.getDirectoryHandle(NAME, { create: true }) : null;
 }
 
 export const named = (error: unknown, name: string): boolean =>
