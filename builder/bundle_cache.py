@@ -50,7 +50,12 @@ def key(
     else:
         parts = _with_external_data(job.base / recipe.source)
     digest.update(recipe.model_copy(update={"calibration": None}).model_dump_json().encode())
-    made_by = [versions(recipe), platform.python_version(), shard_bytes, job.portable]
+    made_by = [
+        versions(recipe, job.base, files),
+        platform.python_version(),
+        shard_bytes,
+        job.portable,
+    ]
     digest.update(json.dumps(made_by).encode())
     digest.update(_code().encode())
     for path in (*parts, *files.values(), *samples, *calibration):

@@ -193,5 +193,5 @@ def build_model(
         variants=made,
         references=browser,
         samples=samples,
-        tools=versions(recipe),
+        tools=versions(recipe, job.base, files),
     )

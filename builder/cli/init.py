@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import rich_click as click
 
-from builder import plan, recipe, sources
+from builder import recipe
 from builder.bundle.hosts import HOSTS
 from builder.cli import console
+from builder.cli.inspect import imported
 from builder.errors import OutputError
-from builder.fetch import fetch
 from builder.model import Model, TensorSpec
 from builder.recipe import ModelRecipe
 from builder.tasks import TASKS
@@ -44,16 +44,13 @@ def init(source: str, output: Path, trust: bool, verbose: bool) -> None:
     console.log_to_stderr(verbose)
     if output.exists():
         raise OutputError(str(output), "it is there already", "Name another file with -o.")
-    job = plan.make([source], Path("build"), flags=plan.Flags(trust=trust)).jobs[0]
-    with tempfile.TemporaryDirectory(prefix="onnxsite-") as work:
-        files = {key: fetch(pin, base=job.base) for key, pin in job.recipe.files.items()}
-        model = sources.load(job.recipe, base=job.base, files=files, work=Path(work))
+    asked, model = imported(source, trust=trust)
     given = Path(source)
     if given.exists():
         source = Path(os.path.relpath(given, output.resolve().parent)).as_posix()
-    text = "\n".join(lines(job.recipe, model, source, output.name)) + "\n"
+    text = "\n".join(lines(asked, model, source, output.name)) + "\n"
+    recipe.parse(tomllib.loads(text), output.name)  # what is written can be read
     output.write_text(text, encoding="utf-8")
-    recipe.load(output)  # what is written can be read
     console.out.print(f"{output}: build it with [cyan]python -m builder build --recipe {output}[/]")
 
 

@@ -16,6 +16,7 @@ from builder import plan, sources
 from builder.cli import console
 from builder.fetch import fetch
 from builder.model import Model, TensorSpec
+from builder.recipe import ModelRecipe
 from builder.webruntime.support import cpu_operators
 
 BYTES_PER_WEIGHT = {"fp32": 4.0, "fp16": 2.0, "int8": 1.0}
@@ -34,16 +35,25 @@ def inspect(source: str, as_json: bool, trust: bool, verbose: bool) -> None:
     that [cyan]build[/] would give.
     """
     console.log_to_stderr(verbose)
-    job = plan.make([source], Path("build"), flags=plan.Flags(trust=trust)).jobs[0]
-    with tempfile.TemporaryDirectory(prefix="onnxsite-") as work:
-        files = {key: fetch(pin, base=job.base) for key, pin in job.recipe.files.items()}
-        model = sources.load(job.recipe, base=job.base, files=files, work=Path(work))
+    recipe, model = imported(source, trust=trust)
     report = describe(model)
-    report["licence"] = job.recipe.licence.name
+    report["licence"] = recipe.licence.name
     if as_json:
         console.print_json(report)
     else:
-        _show(job.recipe.title, report)
+        _show(recipe.title, report)
+
+
+def imported(source: str, *, trust: bool) -> tuple[ModelRecipe, Model]:
+    """What `build` would be asked for by this source alone, and what it would import.
+
+    Raises:
+        OnnxsiteError: What it would be refused with.
+    """
+    job = plan.make([source], Path("build"), flags=plan.Flags(trust=trust)).jobs[0]
+    with tempfile.TemporaryDirectory(prefix="onnxsite-") as work:
+        files = {key: fetch(pin, base=job.base) for key, pin in job.recipe.files.items()}
+        return job.recipe, sources.load(job.recipe, base=job.base, files=files, work=Path(work))
 
 
 def describe(model: Model) -> dict[str, Any]:

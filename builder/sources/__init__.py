@@ -12,7 +12,7 @@ from builder.recipe import ModelRecipe
 from builder.sources import estimator, huggingface, onnx_file, onnx_forms, torch_factory
 from builder.sources.torch_spec import TorchExport
 
-__all__ = ["IMPORTERS", "TorchExport", "load"]
+__all__ = ["IMPORTERS", "TorchExport", "importer_of", "load"]
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,15 @@ class Importer:
 
     Attributes:
         what: For people.
-        matches: Whether it is for this source.
+        matches: Whether it is for a source, and where that lies if it is a file or folder.
         load: Makes the model.
+        packages: Names of those that shape what it makes, beside the builder's own.
     """
 
     what: str
-    matches: Callable[[Given], bool]
+    matches: Callable[[str, Path], bool]
     load: Callable[[Given], Model]
+    packages: tuple[str, ...] = ()
 
 
 def _load_factory(given: Given) -> Model:
@@ -92,27 +94,49 @@ def _load_onnx(given: Given) -> Model:
 IMPORTERS = (
     Importer(
         "a PyTorch factory as package.module:factory or file.py:factory",
-        lambda given: torch_factory.matches(given.recipe.source),
+        lambda source, _path: torch_factory.matches(source),
         _load_factory,
+        ("torch",),
     ),
     Importer(
         "a trained estimator of scikit-learn, LightGBM or XGBoost",
-        lambda given: given.path.suffix in estimator.FORMATS,
+        lambda _source, path: path.suffix in estimator.FORMATS,
         _load_estimator,
+        estimator.PACKAGES,
     ),
     Importer(
         "a folder of the Hugging Face Hub",
-        lambda given: huggingface.matches(given.path),
+        lambda _source, path: huggingface.matches(path),
         _load_folder,
+        ("torch", "transformers"),
     ),
     Importer(
         "an .onnx file, a .gz or .zip of one, or a folder with one",
-        lambda given: onnx_forms.matches(given.path) or given.path.exists(),
+        lambda _source, path: path.suffix == ".onnx" or path.exists(),
         _load_onnx,
     ),
 )
 """The first one that a source is for takes it; whatever else exists is taken for an ONNX file, and
 refused with what it looks like."""
+
+
+def importer_of(recipe: ModelRecipe, base: Path, files: Mapping[str, Path]) -> Importer:
+    """The row of `IMPORTERS` that is for a recipe's source.
+
+    Raises:
+        UsageError: There is none.
+    """
+    source = recipe.source
+    path = files.get(source, base / source)
+    found = next((row for row in IMPORTERS if row.matches(source, path)), None)
+    if found is None:
+        known = "; ".join(importer.what for importer in IMPORTERS)
+        raise UsageError(
+            source,
+            "it's no file, and no source that can be imported",
+            f"Name {known}; or zoo:NAME.",
+        )
+    return found
 
 
 def load(
@@ -141,15 +165,6 @@ def load(
         UsageError: The source has no known form, `shapes` don't fit, or reading it would run code
             that isn't trusted.
     """
-    source = recipe.source
-    path = files.get(source, base / source)
+    path = files.get(recipe.source, base / recipe.source)
     given = Given(recipe, path, base, files, work, progress or (lambda _step: None))
-    for importer in IMPORTERS:
-        if importer.matches(given):
-            return importer.load(given)
-    known = "; ".join(importer.what for importer in IMPORTERS)
-    raise UsageError(
-        source,
-        "it's no file, and no source that can be imported",
-        f"Name {known}; or zoo:NAME.",
-    )
+    return importer_of(recipe, base, files).load(given)

@@ -46,6 +46,17 @@ FORMATS: Mapping[str, Format] = {
 }
 """By the ending of the file's name."""
 
+PACKAGES = (
+    "joblib",
+    "lightgbm",
+    "onnxmltools",
+    "scikit-learn",
+    "skl2onnx",
+    "xgboost-cpu",
+    "xgboost",
+)
+"""Any of them may shape what a pickle becomes, as far as they are installed."""
+
 
 def load(
     path: Path,

@@ -9,6 +9,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,7 @@ def _named(proto: onnx.ModelProto, result: str) -> onnx.ModelProto:
     return proto
 
 
+@cache
 def _register() -> None:
     """Teach skl2onnx the estimators of LightGBM and XGBoost, and mend it where it is broken."""
     from skl2onnx import update_registered_converter

@@ -15,16 +15,6 @@ HUB_NAMES = ("onnx/model.onnx", "model.onnx")
 """What the fp32 graph is called in folders of the Hugging Face Hub, which hold its variants too."""
 
 
-def matches(path: Path) -> bool:
-    """Whether a path names a model in one of these forms, or what claims to be one."""
-    archived = path.suffix in {".zip", ".gz"}
-    return path.suffix == ENDING or (archived and path.exists()) or (path.is_dir() and _any(path))
-
-
-def _any(folder: Path) -> bool:
-    return next(folder.rglob(f"*{ENDING}"), None) is not None
-
-
 def find(path: Path, work: Path) -> Path:
     """The .onnx file itself, unpacked where it must be.
 

@@ -43,7 +43,7 @@ CacheStorage.prototype.open = refuse;
 
 CACHE_ONLY = "StorageManager.prototype.getDirectory = undefined;"
 
-# One file is never opened: Chromium was seen to forget that it was asked.
+# One file is never opened, as Chromium does where its handle is collected meanwhile.
 FORGETFUL = """
 const { prototype } = FileSystemFileHandle;
 const open = prototype.createSyncAccessHandle;

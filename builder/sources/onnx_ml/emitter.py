@@ -14,7 +14,6 @@ from builder.model import Array
 
 FLOAT, INT64, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
 
-
 OPSET = 13
 """Oldest opset that is written here."""
 
@@ -86,14 +85,10 @@ class Emitter:
 
     def op(self, kind: str, /, *inputs: str, to: str = "", **attributes: Any) -> str:
         """Add a node with one output, and give that; it is called `to`, or by a fresh name."""
-        return self.ops(kind, *inputs, to=[to], **attributes)[0]
-
-    def ops(self, kind: str, /, *inputs: str, to: Sequence[str], **attributes: Any) -> list[str]:
-        """Add a node with as many outputs as `to` has entries; empty ones get fresh names."""
-        outputs = [name or self._fresh(kind.lower()) for name in to]
+        output = to or self._fresh(kind.lower())
         name = self._fresh(f"{kind.lower()}_node")
-        self.nodes.append(helper.make_node(kind, list(inputs), outputs, name=name, **attributes))
-        return outputs
+        self.nodes.append(helper.make_node(kind, list(inputs), [output], name=name, **attributes))
+        return output
 
     def cast(self, value: str, dtype: int, to: str = "") -> str:
         """`value` as another element type."""

@@ -181,6 +181,8 @@ export const TEXT = {
     },
     numbers: "Numbers, in row-major order; one number fills the tensor",
     typedWords: "words",
+    /** What a tensor holds, for visitors: places in a vocabulary are the words at them. */
+    type: (dtype: string, words: readonly string[] | undefined) => (words ? "words" : dtype),
     words: (known: readonly string[]) =>
       `Words, separated by commas; one word fills the tensor. Known are: ${known.join(", ")}`,
     npy: "NumPy file",

@@ -40,10 +40,7 @@ const NAME = "onnxsite";
 /** Milliseconds between tries to open a file that another context hasn't let go of yet. */
 const PAUSES = [20, 80, 200];
 
-/**
- * Milliseconds for the private file system to answer. Chromium was seen to forget a question, once
- * in a few hundred files that are opened at the same time.
- */
+/** Milliseconds for the private file system to answer: no load may wait for it for ever. */
 const PATIENCE = 5_000;
 
 /** What `asked` gives, or a TimeoutError; what comes later is handed to `drop`. */
@@ -72,6 +69,8 @@ async function inTime<T>(asked: Promise<T>, drop: (late: T) => void): Promise<T>
 export class FileStore implements Store {
   readonly kind = "opfs";
   readonly #folder: FileSystemDirectoryHandle;
+  /** Files that are being opened: Chromium never answers one that is garbage by then. */
+  readonly #asked = new Set<FileSystemFileHandle>();
 
   constructor(folder: FileSystemDirectoryHandle) {
     this.#folder = folder;
@@ -154,7 +153,12 @@ export class FileStore implements Store {
   async #handle(key: string, create: boolean): Promise<SyncAccessHandle> {
     const file = await this.#folder.getFileHandle(key, { create });
     const opening = file as unknown as { createSyncAccessHandle(): Promise<SyncAccessHandle> };
-    return opening.createSyncAccessHandle();
+    this.#asked.add(file);
+    try {
+      return await opening.createSyncAccessHandle();
+    } finally {
+      this.#asked.delete(file);
+    }
   }
 }
 

@@ -17,7 +17,11 @@ export function outputBlock(name: string, tensor: Tensor): HTMLElement {
       "h4",
       {},
       h("code", {}, name),
-      h("span", { class: "muted" }, ` ${tensor.dtype} ${TEXT.tensors.shape(tensor.dims)}`),
+      h(
+        "span",
+        { class: "muted" },
+        ` ${TEXT.tensors.type(tensor.dtype, tensor.words)} ${TEXT.tensors.shape(tensor.dims)}`,
+      ),
     ),
   );
   if (!tensor.words) {
@@ -124,12 +128,14 @@ function slicePicker(slices: number, paint: (slice: number) => void): HTMLElemen
 }
 
 /** Values that JSON has no word for, and integers that its readers would round, go as strings. */
-function asJson(name: string, { dtype, dims, data }: Tensor): Blob {
-  const values = Array.from(data as Iterable<number | bigint>, (value) => {
-    const exact =
-      typeof value === "number" ? Number.isFinite(value) : Number.isSafeInteger(Number(value));
-    return exact ? Number(value) : String(value);
-  });
+function asJson(name: string, { dtype, dims, data, words }: Tensor): Blob {
+  const values =
+    words ??
+    Array.from(data as Iterable<number | bigint>, (value) => {
+      const exact =
+        typeof value === "number" ? Number.isFinite(value) : Number.isSafeInteger(Number(value));
+      return exact ? Number(value) : String(value);
+    });
   const text = JSON.stringify({ name, dtype, dims, data: values });
   return new Blob([text], { type: "application/json" });
 }

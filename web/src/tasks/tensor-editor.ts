@@ -57,7 +57,11 @@ export function buildEditor(
     "fieldset",
     { class: "tensor" },
     h("legend", {}, h("code", {}, spec.name)),
-    h("p", { class: "muted figures" }, `${spec.dtype} ${TEXT.tensors.shape(spec.shape)}`),
+    h(
+      "p",
+      { class: "muted figures" },
+      `${TEXT.tensors.type(spec.dtype, spec.vocabulary)} ${TEXT.tensors.shape(spec.shape)}`,
+    ),
     spec.description ? h("p", { class: "muted" }, spec.description) : undefined,
     h("label", { for: id }, TEXT.tensors.source),
     select,
