@@ -31,6 +31,8 @@ class TensorSpec:
         description: One sentence for people.
         vocabulary: Strings that the tensor's integers are places in; -1 is a string that isn't in
             there. A graph can't say that, so it doesn't count when signatures are compared.
+        source: The output that it takes where a caller gives nothing: an earlier stage's, or that
+            of the same stage's run before, which is nothing at first. Doesn't count either.
     """
 
     name: str
@@ -39,6 +41,7 @@ class TensorSpec:
     default: tuple[float, ...] | None = None
     description: str | None = None
     vocabulary: tuple[str, ...] | None = field(default=None, compare=False)
+    source: str | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, value: ir.Value) -> TensorSpec:
@@ -70,6 +73,12 @@ class TensorSpec:
                 dims.append(str(dim.value) if dim.value is not None else f"{name}_{axis}")
         return cls(name, dtype, tuple(dims))
 
+    def empty(self) -> Array:
+        """Nothing, for an input that goes from run to run: one text with 0 tokens in it, say."""
+        batch, *rest = self.shape
+        shape = [1 if isinstance(batch, str) else batch]
+        return np.zeros([*shape, *(0 if isinstance(n, str) else n for n in rest)], self.dtype)
+
 
 @dataclass(frozen=True)
 class Signature:
@@ -93,6 +102,11 @@ class Signature:
             return tuple(replace(s, vocabulary=vocabularies.get(s.name)) for s in specs)
 
         return Signature(told(self.inputs), told(self.outputs))
+
+    def with_sources(self, sources: Mapping[str, str]) -> Signature:
+        """The same with sources for some inputs, by name."""
+        inputs = (replace(spec, source=sources.get(spec.name, spec.source)) for spec in self.inputs)
+        return Signature(tuple(inputs), self.outputs)
 
 
 @dataclass(frozen=True)
@@ -160,6 +174,15 @@ class Verdict:
     reason: str
     max_abs_error: float = 0.0
     snr: float = 200.0
+
+
+def value_of(spec: TensorSpec, values: Mapping[str, Array]) -> Array:
+    """What an input is given: what has its name, else its source, which may not have run yet."""
+    if spec.name in values:
+        return values[spec.name]
+    if spec.source is not None and spec.source in values:
+        return values[spec.source]
+    return spec.empty()
 
 
 def names(specs: Iterable[TensorSpec]) -> list[str]:

@@ -18,8 +18,10 @@ from builder.bundle.manifest import dumps
 from builder.bundle.store import Store
 from builder.errors import OnnxsiteError, UsageError
 from builder.fetch import fetch
+from builder.model import Model
 from builder.plan import Job, LayoutName, Plan
-from builder.tasks import TASKS
+from builder.recipe import ModelRecipe
+from builder.tasks import TASKS, Stages
 from builder.tools import versions
 
 if TYPE_CHECKING:
@@ -156,42 +158,72 @@ def build_model(
         UsageError: The task's options don't fit the model.
         GateError: Every variant that was asked for failed.
     """
-    recipe, task = job.recipe, TASKS[job.recipe.task]
+    recipe = job.recipe
     report(recipe.id, "import")
-    original = sources.load(recipe, base=job.base, files=files, work=work)
+    imported = sources.load_parts(recipe, base=job.base, files=files, work=work)
+    parts = imported.models
     report(recipe.id, "make references")
-    stages = task.build(original, recipe.options, files)
+    stages = _stages(recipe, parts, files)
     decoded = [stages.decode(path) for path in samples]
     calibrating = [stages.decode(path) for path in calibration]
-    gate = references.for_gate(original, stages, decoded, calibrating)
+    gates = references.for_gate(parts, stages, decoded, calibrating)
     titles = [sample.title for sample in recipe.samples]
     if not decoded and calibrating:
         decoded, titles = calibrating[:1], ["held back"]
-    browser = references.for_browser(original, stages, decoded, titles)
-    probes = [references.as_model_reference(original.signature, probe) for probe in browser]
-    report(recipe.id, "bring into normal form")
-    model = passes.normalise(
-        original, probes=[reference.inputs for reference in gate.references[:2]]
-    )
-    made = variants.make(
-        model,
-        recipe,
-        gate,
-        probes,
-        metric=recipe.metric or task.metric,
-        post=stages.post,
-        report=lambda step: report(recipe.id, step),
-        portable=job.portable,
-    )
+    browser = references.for_browser(parts, stages, decoded, titles)
+    # All variants of each part: which are worth shipping shows when every part has them.
+    asked = recipe if len(parts) == 1 else recipe.model_copy(update={"dtypes": recipe.every})
+    models: dict[str, Model] = {}
+    made: dict[str, variants.Variants] = {}
+    for part, gate in gates.items():
+        said = f"{part}: " if len(parts) > 1 else ""
+
+        def tell(step: str, said: str = said) -> None:
+            report(recipe.id, f"{said}{step}")
+
+        tell("bring into normal form")
+        models[part] = passes.normalise(
+            parts[part], probes=[reference.inputs for reference in gate.references[:2]]
+        )
+        made[part] = variants.make(
+            models[part],
+            asked,
+            gate,
+            [references.of_part(part, parts, probe) for probe in browser],
+            metric=recipe.metric or TASKS[recipe.task].metric,
+            post=stages.post,
+            report=tell,
+            portable=job.portable,
+        )
     return Built(
         recipe=recipe,
-        model=model,
+        models=models,
+        generation=imported.generation,
         interface=stages.interface,
         pre=stages.pre,
         post=stages.post,
         labels=stages.labels,
-        variants=made,
+        variants=made if len(made) == 1 else variants.jointly(made, models),
         references=browser,
         samples=samples,
         tools=versions(recipe, job.base, files),
     )
+
+
+def _stages(recipe: ModelRecipe, parts: Mapping[str, Model], files: Mapping[str, Path]) -> Stages:
+    """What the recipe's task puts around a model.
+
+    Raises:
+        UsageError: The task is for models in one part, or its options don't fit.
+    """
+    task = TASKS[recipe.task]
+    if len(parts) == 1:
+        return task.build(next(iter(parts.values())), recipe.options, files)
+    if task.build_parts is None:
+        able = ", ".join(name for name, row in TASKS.items() if row.build_parts)
+        raise UsageError(
+            f"task '{task.name}'",
+            f"it is for models in one part, and this one is in {len(parts)}: {', '.join(parts)}",
+            f"Choose from {able}; or build a single part with --part.",
+        )
+    return task.build_parts(parts, recipe.options, files)

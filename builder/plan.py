@@ -15,7 +15,7 @@ from builder import zoo
 from builder.bundle.hosts import HOSTS
 from builder.errors import UsageError
 from builder.recipe import OPT_IN, CalibrationMethod, Isolate, ModelRecipe, Recipe, VariantName
-from builder.sources import estimator
+from builder.sources import estimator, gguf
 from builder.tasks import TASKS
 
 LayoutName = Literal["site", "hf"]
@@ -72,6 +72,7 @@ class Flags:
     isolate: Isolate | None = None
     offline: bool | None = None
     trust: bool = False
+    part: str | None = None
 
 
 def make(
@@ -170,7 +171,7 @@ def _overrides(flags: Flags, *, single: bool) -> dict[str, Any]:
     if flags.dtypes:
         auto = flags.dtypes == "auto"
         overrides["dtypes"] = "auto" if auto else list(dict.fromkeys(flags.dtypes))
-    for key in ("max_error", "max_size", "calibration_method", "prune", "cluster"):
+    for key in ("max_error", "max_size", "calibration_method", "prune", "cluster", "part"):
         if (given := getattr(flags, key)) is not None:
             overrides[key] = given
     if flags.calibration is not None:
@@ -194,7 +195,7 @@ def _complete(job: Job) -> Job:
     model = job.recipe
     _known("task", model.task, TASKS)
     stem = re.split(r"[/\\:]", model.source.rstrip("/\\"))[-1]
-    for ending in (".zip", ".gz", ".onnx", *estimator.FORMATS):
+    for ending in (".zip", ".gz", ".onnx", gguf.ENDING, *estimator.FORMATS):
         stem = stem.removesuffix(ending)
     identifier = model.id or re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-._") or "model"
     title = model.title or stem.replace("_", " ").replace("-", " ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -63,6 +63,7 @@ class ModelRecipe(_Strict):
     Attributes:
         source: A path to an .onnx file or a trained estimator, `package.module:factory`, or a key
             of `files`.
+        part: The part to build of a model that has several, like `encoder`.
         trust: Whether code inside the source may run: a pickle's.
         files: Pinned files, fetched before import and handed to a factory by name.
         shapes: Corrected shapes of inputs, by name, where the model's own are false.
@@ -87,6 +88,7 @@ class ModelRecipe(_Strict):
     description: str = ""
     task: str = "tensors"
     source: str
+    part: str | None = None
     homepage: str | None = None
     revision: str | None = None
     licence: Licence = Licence()
@@ -104,6 +106,13 @@ class ModelRecipe(_Strict):
     calibration_method: CalibrationMethod = "minmax"
     prune: float | None = Field(default=None, gt=0, lt=1)
     cluster: int | None = Field(default=None, ge=2, le=256)
+
+    @property
+    def every(self) -> list[VariantName]:
+        """The variants that are tried."""
+        if self.dtypes != "auto":
+            return self.dtypes
+        return [name for name in get_args(VariantName) if name not in OPT_IN]
 
 
 class Recipe(_Strict):

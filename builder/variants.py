@@ -151,6 +151,34 @@ def make(
     return Variants(shipped, dropped, tuple(outcomes), made)
 
 
+def jointly(made: Mapping[str, Variants], models: Mapping[str, Model]) -> dict[str, Variants]:
+    """Ship only what every part of a model has: a page runs all of them in one variant.
+
+    Args:
+        made: Of each part by its name.
+        models: The parts; events are added to them.
+    """
+    common = set.intersection(*(_names(part) for part in made.values()))
+    kept: dict[str, Variants] = {}
+    for name, part in made.items():
+        shipped = tuple(variant for variant in part.shipped if variant.form.name in common)
+        left = {variant.form.dtype for variant in part.shipped} - {v.form.dtype for v in shipped}
+        dropped = list(part.dropped)
+        for variant in part.shipped:
+            if variant.form.dtype in left:
+                left.remove(variant.form.dtype)
+                lacking = [other for other in made if variant.form.name not in _names(made[other])]
+                reason = f"the {' and the '.join(lacking)} can't have it"
+                dropped.append(Dropped(variant.form.dtype, reason, variant.verdict))
+                models[name].event("info", variant.form.dtype, f"not shipped: {reason}")
+        kept[name] = replace(part, shipped=shipped, dropped=tuple(dropped))
+    return kept
+
+
+def _names(part: Variants) -> set[str]:
+    return {variant.form.name for variant in part.shipped}
+
+
 def _tell(model: Model, outcome: precision.Outcome) -> None:
     for event in outcome.events:
         model.event(event.level, event.step, event.message)

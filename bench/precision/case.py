@@ -103,9 +103,10 @@ def exported(name: str, source: str, files: Mapping[str, Path]) -> Path:
 
     def make(path: Path) -> None:
         with tempfile.TemporaryDirectory() as work:
-            model = torch_factory.load(
+            parts = torch_factory.load(
                 source, base=Path(), files=files, work=Path(work), shapes={}, progress=print
             )
+            (model,) = parts.models.values()
             ir.save(model.ir, path)
 
     return cached(name, make)

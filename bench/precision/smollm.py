@@ -83,7 +83,7 @@ def case() -> Case:
         }
 
     model = exported(
-        "smollm2-135m-fp32.onnx", "builder.zoo.smollm2_135m:factory", {"weights": fetch(WEIGHTS)}
+        "smollm2-135m-fp32.onnx", "bench.precision.uncached:smollm", {"weights": fetch(WEIGHTS)}
     )
 
     def gate(fp32: Run) -> list[Tensors]:

@@ -123,7 +123,7 @@ def models() -> dict[str, Path]:
     return {
         part: exported(
             f"whisper-tiny-en-{part}-fp32.onnx",
-            f"builder.zoo.whisper_tiny_en:{part}",
+            f"bench.precision.uncached:whisper_{part}",
             {"weights": fetch(WEIGHTS)},
         )
         for part in ("encoder", "decoder")

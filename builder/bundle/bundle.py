@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,18 +13,18 @@ from builder.bundle import manifest as write
 from builder.bundle.references import store_reference
 from builder.bundle.store import Store
 from builder.bundle.weights import Stored, store_variants
-from builder.model import Model, Signature, Verdict
+from builder.generation import Generation
+from builder.model import Event, Model, Signature, Verdict
 from builder.precision import FORMS
 from builder.precision.gate import Step
 from builder.recipe import ModelRecipe
 from builder.references import BuiltReference
+from builder.tasks.run import join
 from builder.variants import BuiltVariant, Dropped, Variants
 from builder.webruntime.support import cpu_operators
 
 if TYPE_CHECKING:
     from builder.bundle import _manifest as types
-
-MODEL_STAGE = "model"
 
 HELPER = replace(FORMS[0], devices=("wasm",))
 """Stages around the model run unconverted, on WASM."""
@@ -35,12 +35,13 @@ class Built:
     """Everything that the manifest of one model is written from."""
 
     recipe: ModelRecipe
-    model: Model
+    models: Mapping[str, Model]
+    generation: Generation | None
     interface: Signature
     pre: ir.Model | None
     post: ir.Model | None
     labels: Sequence[str]
-    variants: Variants
+    variants: Mapping[str, Variants]
     references: Sequence[BuiltReference]
     samples: Sequence[Path]
     tools: Mapping[str, str]
@@ -48,16 +49,17 @@ class Built:
 
 def write_bundle(built: Built, store: Store) -> dict[str, object]:
     """Store a model's files; returns its manifest but for the web runtime, which the site adds."""
-    recipe, model = built.recipe, built.model
+    recipe, models = built.recipe, list(built.models.values())
+    origin = models[0].provenance
     source = {
-        "name": model.provenance.name,
-        "url": recipe.homepage or model.provenance.url,
-        "revision": recipe.revision or model.provenance.revision,
-        "sha256": model.provenance.sha256,
+        "name": origin.name,
+        "url": recipe.homepage or origin.url,
+        "revision": recipe.revision or origin.revision,
+        "sha256": origin.sha256,
     }
     stages = [
         *_helper_stage("pre", built.pre, built.interface, store),
-        _model_stage(built, store),
+        *(_model_stage(built, part, store) for part in built.models),
         *_helper_stage("post", built.post, built.interface, store),
     ]
     return {
@@ -69,30 +71,51 @@ def write_bundle(built: Built, store: Store) -> dict[str, object]:
         "licence": recipe.licence.model_dump(exclude_none=True),
         "source": {key: value for key, value in source.items() if value is not None},
         "root": "../../",
-        "signature": write.signature(model.signature),
+        "signature": write.signature(join([model.signature for model in models])),
         "interface": write.signature(built.interface),
         "stages": stages,
-        "dropped": [_dropped(entry) for entry in built.variants.dropped],
+        "dropped": [_dropped(entry) for entry in _every_dropped(built)],
         "labels": list(built.labels),
         "samples": _samples(recipe, built.samples, store),
         "references": [
             store_reference(ref.name, ref.inputs, ref.stages, store) for ref in built.references
         ],
         "tools": dict(built.tools),
-        "events": [write.event(event) for event in model.events],
+        "events": [write.event(event) for event in _events(built)],
+        **({} if built.generation is None else {"generation": write.generation(built.generation)}),
     }
 
 
-def _model_stage(built: Built, store: Store) -> types.Stage:
-    shipped = built.variants.shipped
+def _every_dropped(built: Built) -> Iterator[Dropped]:
+    """Each dtype once, with the reason of the first part that can't have it."""
+    seen: set[str] = set()
+    for part, found in built.variants.items():
+        for entry in found.dropped:
+            if entry.dtype not in seen:
+                seen.add(entry.dtype)
+                yield replace(entry, reason=_of_part(built, part, entry.reason))
+
+
+def _events(built: Built) -> Iterator[Event]:
+    for part, model in built.models.items():
+        for event in model.events:
+            yield replace(event, message=_of_part(built, part, event.message))
+
+
+def _of_part(built: Built, part: str, message: str) -> str:
+    return message if len(built.models) == 1 else f"{part}: {message}"
+
+
+def _model_stage(built: Built, part: str, store: Store) -> types.Stage:
+    shipped = built.variants[part].shipped
     graphs = {variant.form.name: variant.ir for variant in shipped}
     graphs |= {_fast(v.form.name): v.optimised.ir for v in shipped if v.optimised}
     stored = store_variants(graphs, store)
     return {
-        "name": MODEL_STAGE,
+        "name": part,
         "kind": "model",
         "devices": ["webgpu", "wasm"],
-        **_sides(built.model.signature),
+        **_sides(built.models[part].signature),
         "variants": [
             _variant(variant, stored[variant.form.name], stored.get(_fast(variant.form.name)))
             for variant in shipped
@@ -172,13 +195,19 @@ def _dropped(dropped: Dropped) -> types.Dropped:
     return entry
 
 
-def report(variants: Variants) -> dict[str, object]:
-    """The content of `report.json`: what was tried for every form, why nodes stay in fp32, and what
-    became of the passes that were asked for.
+def report(made: Mapping[str, Variants]) -> dict[str, object]:
+    """The content of `report.json`: what was tried for every form of every part, why nodes stay in
+    fp32, and what became of the passes that were asked for.
     """
+    parts = [_report(part, variants) for part, variants in made.items()]
+    return {key: [entry for part in parts for entry in part[key]] for key in ("variants", "passes")}
+
+
+def _report(part: str, variants: Variants) -> dict[str, list[dict[str, object]]]:
     return {
         "variants": [
             {
+                "part": part,
                 "name": outcome.form.name,
                 "shipped": any(v.form is outcome.form for v in variants.shipped),
                 "reason": outcome.reason,
@@ -198,6 +227,7 @@ def report(variants: Variants) -> dict[str, object]:
         ],
         "passes": [
             {
+                "part": part,
                 "pass": passed.name,
                 "asked": passed.asked,
                 "dtype": dtype,

@@ -70,7 +70,11 @@ def declarations(manifest: types.Manifest) -> str:
         "const model = await load<Inputs, Outputs>(url);",
     ]
     inputs = (
-        (spec, "?" if "default" in spec else "", "Words" if "vocabulary" in spec else "Input")
+        (
+            spec,
+            "?" if spec.keys() & {"default", "from"} else "",
+            "Words" if "vocabulary" in spec else "Input",
+        )
         for spec in interface["inputs"]
     )
     outputs = (
@@ -105,6 +109,8 @@ def _interface(name: str, members: Iterable[tuple[types.TensorSpec, str, str]]) 
             said.append(f"Places in {json.dumps(spec['vocabulary'], ensure_ascii=False)}.")
         if "default" in spec:
             said.append(f"Left out, it is {spec['default']}.")
+        if "from" in spec:
+            said.append(f"The output `{spec['from']}` of the run before; left out, nothing.")
         yield from _comment(said, "  ")
         yield f"  readonly {_property(spec['name'])}{optional}: {kind};"
     yield "}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from jsonschema import Draft202012Validator
 
 from builder.errors import ConversionError
+from builder.generation import Generation
 from builder.model import Event, Signature, TensorSpec, Verdict
 
 if TYPE_CHECKING:
@@ -22,6 +23,30 @@ FORMAT = 1
 @cache
 def _validator() -> Draft202012Validator:
     return Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+
+
+def variants(manifest: types.Manifest) -> list[types.Variant]:
+    """What a model can be shipped as: each variant that all of its parts have, as the whole is.
+
+    Sizes and memory are added up; what a device must have, and the verdict, are those of the part
+    that asks for the most.
+    """
+    parts = [stage["variants"] for stage in manifest["stages"] if stage["kind"] == "model"]
+    made = []
+    for first in parts[0]:
+        alike = [v for part in parts for v in part if v["name"] == first["name"]]
+        if len(alike) < len(parts):
+            continue
+        worst = min((v["verdict"] for v in alike), key=lambda verdict: verdict.get("snr", 0.0))
+        made.append(
+            {
+                **first,
+                "size": sum(variant["size"] for variant in alike),
+                "peakMemory": sum(variant["peakMemory"] for variant in alike),
+                "verdict": worst,
+            }
+        )
+    return cast("list[types.Variant]", made)
 
 
 def validate(manifest: Any, origin: str) -> types.Manifest:
@@ -62,6 +87,8 @@ def spec(value: TensorSpec) -> types.TensorSpec:
         entry["description"] = value.description
     if value.vocabulary is not None:
         entry["vocabulary"] = list(value.vocabulary)
+    if value.source is not None:
+        entry["from"] = value.source
     return entry
 
 
@@ -83,6 +110,17 @@ def verdict(value: Verdict) -> types.Verdict:
         "reason": value.reason,
         "maxAbsError": float(f"{value.max_abs_error:.4g}"),
         "snr": round(value.snr, 2),
+    }
+
+
+def generation(value: Generation) -> types.Generation:
+    """How tokens are chosen."""
+    return {
+        "start": list(value.start),
+        "end": list(value.end),
+        "suppress": list(value.suppress),
+        "suppressFirst": list(value.suppress_first),
+        "longest": value.longest,
     }
 
 

@@ -129,9 +129,7 @@ def _write_entries(
 
 def _described(entry: types.Manifest) -> Mapping[str, Any]:
     """A manifest with what templates show and would otherwise have to work out."""
-    variants = [
-        v for stage in entry["stages"] if stage["kind"] == "model" for v in stage["variants"]
-    ]
+    variants = manifest.variants(entry)
     pictures = [s["file"]["path"] for s in entry["samples"] if s["mime"] in IMAGE_MIMES]
     return {
         **entry,

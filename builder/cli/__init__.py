@@ -18,7 +18,10 @@ click.rich_click.COMMAND_GROUPS = {
 }
 click.rich_click.OPTION_GROUPS = {
     "* build": [
-        {"name": "What to build", "options": ["--recipe", "--task", "--dtype", "--trust"]},
+        {
+            "name": "What to build",
+            "options": ["--recipe", "--task", "--dtype", "--part", "--trust"],
+        },
         {"name": "Where it goes", "options": ["--output", "--layout", "--host", "--title"]},
         {"name": "What is shown", "options": ["--dry-run", "--json", "--quiet", "--verbose"]},
     ]

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from builder import pipeline, plan, recipe
 from builder.bundle.hosts import HOSTS
+from builder.bundle.manifest import variants as variants_of
 from builder.cli import console, tables
 from builder.precision import FORMS
 from builder.tasks import TASKS
@@ -136,6 +137,7 @@ A recipe, for one host: [cyan]python -m builder build --recipe site.toml --host 
     help="Whether a service worker keeps the site for offline use.  [default: offline]",
 )
 @click.option("--trust", is_flag=True, help="Let code inside the source run: a pickle's.")
+@click.option("--part", help="Build this part alone, of a model that has several: encoder, say.")
 @click.option("--title", help="Title of the site, and of its model if there is one.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and stop.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
@@ -160,6 +162,7 @@ def build(
     isolate: recipe.Isolate | None,
     offline: bool | None,
     trust: bool,
+    part: str | None,
     title: str | None,
     dry_run: bool,
     as_json: bool,
@@ -168,8 +171,9 @@ def build(
 ) -> None:
     """Turn models into a folder of static files.
 
-    SOURCE is an .onnx file, a trained estimator of scikit-learn, LightGBM or XGBoost, a PyTorch
-    factory as [cyan]package.module:factory[/], or [cyan]zoo:NAME[/] (see [cyan]zoo list[/]).
+    SOURCE is an .onnx file, a folder of the Hugging Face Hub, a .gguf file, Whisper as CTranslate2
+    has it, a trained estimator of scikit-learn, LightGBM or XGBoost, a PyTorch factory as
+    [cyan]package.module:factory[/], or [cyan]zoo:NAME[/] (see [cyan]zoo list[/]).
     """
     console.log_to_stderr(verbose)
     what = plan.make(
@@ -184,6 +188,7 @@ def build(
             isolate=isolate,
             offline=offline,
             trust=trust,
+            part=part,
             title=title,
             max_error=max_error,
             max_size=round(max_size * MB) if max_size is not None else None,
@@ -235,10 +240,6 @@ def _run(what: plan.Plan, *, silent: bool) -> pipeline.Result:
         return pipeline.run(what, report)
 
 
-def _variants(manifest: types.Manifest) -> list[types.Variant]:
-    return [v for s in manifest["stages"] if s["kind"] == "model" for v in s["variants"]]
-
-
 def _summary(result: pipeline.Result) -> dict[str, Any]:
     return {
         "output": str(result.out),
@@ -253,7 +254,7 @@ def _summary(result: pipeline.Result) -> dict[str, Any]:
                         key: variant[key]
                         for key in ("name", "dtype", "compute", "devices", "size", "verdict")
                     }
-                    for variant in _variants(manifest)
+                    for variant in variants_of(manifest)
                 ],
                 "dropped": manifest["dropped"],
                 "passes": tables.report_of(result.reports[manifest["id"]])["passes"],
@@ -276,7 +277,7 @@ def _show(result: pipeline.Result, verbose: bool) -> None:
     ):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     for manifest in result.manifests:
-        variants = _variants(manifest)
+        variants = variants_of(manifest)
         full = next((v["size"] for v in variants if v["name"] == "fp32"), None)
         for variant in variants:
             change = f"{100 * (variant['size'] / full - 1):+.0f} %" if full else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import rich_click as click
@@ -18,6 +18,7 @@ from builder.errors import OutputError
 from builder.model import Model, TensorSpec
 from builder.recipe import ModelRecipe
 from builder.tasks import TASKS
+from builder.tasks.run import join
 
 SHOWN = 5
 """Words of a vocabulary that are shown."""
@@ -44,32 +45,36 @@ def init(source: str, output: Path, trust: bool, verbose: bool) -> None:
     console.log_to_stderr(verbose)
     if output.exists():
         raise OutputError(str(output), "it is there already", "Name another file with -o.")
-    asked, model = imported(source, trust=trust)
+    asked, models = imported(source, trust=trust)
     given = Path(source)
     if given.exists():
         source = Path(os.path.relpath(given, output.resolve().parent)).as_posix()
-    text = "\n".join(lines(asked, model, source, output.name)) + "\n"
+    text = "\n".join(lines(asked, models, source, output.name)) + "\n"
     recipe.parse(tomllib.loads(text), output.name)  # what is written can be read
     output.write_text(text, encoding="utf-8")
     console.out.print(f"{output}: build it with [cyan]python -m builder build --recipe {output}[/]")
 
 
-def lines(asked: ModelRecipe, model: Model, source: str, name: str) -> Iterator[str]:
+def lines(asked: ModelRecipe, models: Mapping[str, Model], source: str, name: str) -> Iterator[str]:
     """The lines of a recipe.
 
     Args:
         asked: The recipe that flags alone make.
-        model: What the source holds.
+        models: The parts that the source holds.
         source: As the recipe is to name it.
         name: Of the recipe's file.
     """
     text = json.dumps  # a JSON string is a TOML string
+    whole = join([model.signature for model in models.values()])
+    inputs = [spec for spec in whole.inputs if spec.source is None]
     yield f"# A recipe of onnxsite: python -m builder build --recipe {name} -o site"
     yield f"title = {text(asked.title, ensure_ascii=False)}"
     yield 'host = "generic"  # or one of ' + ", ".join(host for host in HOSTS if host != "generic")
     yield ""
     yield "[[models]]"
     yield f"source = {text(source, ensure_ascii=False)}"
+    if len(models) > 1:
+        yield f"# part = {text(next(iter(models)))}  # to build one of {', '.join(models)} alone"
     if asked.trust:
         yield "trust = true  # the code in the source may run"
     yield f"id = {text(asked.id)}  # names the page: models/{asked.id}/"
@@ -83,11 +88,11 @@ def lines(asked: ModelRecipe, model: Model, source: str, name: str) -> Iterator[
     yield '# calibration = "samples"  # a folder of real inputs; conversions are better with one'
     yield ""
     yield "# It takes:"
-    yield from (f"#   {_described(spec)}" for spec in model.signature.inputs)
+    yield from (f"#   {_described(spec)}" for spec in inputs)
     yield "# It gives:"
-    yield from (f"#   {_described(spec)}" for spec in model.signature.outputs)
-    symbols = {d: None for s in model.signature.inputs for d in s.shape if isinstance(d, str)}
-    numbers = [spec for spec in model.signature.inputs if spec.vocabulary is None]
+    yield from (f"#   {_described(spec)}" for spec in whole.outputs)
+    symbols = {d: None for s in inputs for d in s.shape if isinstance(d, str)}
+    numbers = [spec for spec in inputs if spec.vocabulary is None]
     yield ""
     yield "# [models.options]  # what it is tried on, where there are no samples"
     sizes = ", ".join(f"{text(symbol)} = 8" for symbol in symbols)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -35,17 +36,20 @@ def inspect(source: str, as_json: bool, trust: bool, verbose: bool) -> None:
     that [cyan]build[/] would give.
     """
     console.log_to_stderr(verbose)
-    recipe, model = imported(source, trust=trust)
-    report = describe(model)
-    report["licence"] = recipe.licence.name
+    recipe, models = imported(source, trust=trust)
+    reports = {name: describe(model) for name, model in models.items()}
+    licence = {"licence": recipe.licence.name}
     if as_json:
-        console.print_json(report)
-    else:
-        _show(recipe.title, report)
+        (whole, *others) = reports.values()
+        console.print_json({**({"parts": reports} if others else whole), **licence})
+        return
+    for name, report in reports.items():
+        part = f", {name}" if len(reports) > 1 else ""
+        _show(f"{recipe.title}{part}", {**report, **licence})
 
 
-def imported(source: str, *, trust: bool) -> tuple[ModelRecipe, Model]:
-    """What `build` would be asked for by this source alone, and what it would import.
+def imported(source: str, *, trust: bool) -> tuple[ModelRecipe, Mapping[str, Model]]:
+    """What `build` would be asked for by this source alone, and the parts that it would import.
 
     Raises:
         OnnxsiteError: What it would be refused with.
@@ -53,7 +57,8 @@ def imported(source: str, *, trust: bool) -> tuple[ModelRecipe, Model]:
     job = plan.make([source], Path("build"), flags=plan.Flags(trust=trust)).jobs[0]
     with tempfile.TemporaryDirectory(prefix="onnxsite-") as work:
         files = {key: fetch(pin, base=job.base) for key, pin in job.recipe.files.items()}
-        return job.recipe, sources.load(job.recipe, base=job.base, files=files, work=Path(work))
+        parts = sources.load_parts(job.recipe, base=job.base, files=files, work=Path(work))
+        return job.recipe, parts.models
 
 
 def describe(model: Model) -> dict[str, Any]:

@@ -24,7 +24,7 @@ def explain(model: str, path: Path) -> None:
     tables: dict[str, list[str]] = {}
     for variant in report["variants"]:
         if variant["kept"]:
-            tables.setdefault(json.dumps(variant["kept"]), []).append(variant["name"])
+            tables.setdefault(json.dumps(variant["kept"]), []).append(_titled(report, variant))
     for kept, names in tables.items():
         title = f"{model}, {', '.join(names)}"
         table = Table(title=title, title_justify="left", box=None)
@@ -35,6 +35,12 @@ def explain(model: str, path: Path) -> None:
         console.out.print(table)
     if not tables:
         console.out.print(f"{model}: no node stays in fp32")
+
+
+def _titled(report: dict[str, Any], variant: dict[str, Any]) -> str:
+    """A variant's name, and its part's where there are several."""
+    several = len({entry["part"] for entry in report["variants"]}) > 1
+    return f"{variant['part']} {variant['name']}" if several else str(variant["name"])
 
 
 def passes(model: str, path: Path) -> None:

@@ -6,13 +6,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from builder.errors import UsageError
+from builder.errors import UnsupportedError, UsageError
+from builder.generation import Parts
 from builder.model import Model
 from builder.recipe import ModelRecipe
-from builder.sources import estimator, huggingface, onnx_file, onnx_forms, torch_factory
-from builder.sources.torch_spec import TorchExport
+from builder.sources import (
+    ctranslate2,
+    estimator,
+    gguf,
+    huggingface,
+    onnx_file,
+    onnx_forms,
+    torch_factory,
+)
+from builder.sources.torch_spec import TorchExport, TorchParts
 
-__all__ = ["IMPORTERS", "TorchExport", "importer_of", "load"]
+__all__ = ["IMPORTERS", "TorchExport", "TorchParts", "importer_of", "load", "load_parts"]
 
 
 @dataclass(frozen=True)
@@ -43,17 +52,17 @@ class Importer:
     Attributes:
         what: For people.
         matches: Whether it is for a source, and where that lies if it is a file or folder.
-        load: Makes the model.
+        load: Makes the model, or its parts.
         packages: Names of those that shape what it makes, beside the builder's own.
     """
 
     what: str
     matches: Callable[[str, Path], bool]
-    load: Callable[[Given], Model]
+    load: Callable[[Given], Model | Parts]
     packages: tuple[str, ...] = ()
 
 
-def _load_factory(given: Given) -> Model:
+def _load_factory(given: Given) -> Parts:
     return torch_factory.load(
         given.recipe.source,
         base=given.base,
@@ -64,16 +73,21 @@ def _load_factory(given: Given) -> Model:
     )
 
 
-def _load_folder(given: Given) -> Model:
-    return torch_factory.load(
-        huggingface.SOURCE,
-        base=given.base,
-        files={"folder": given.path},
-        work=given.work,
-        shapes=given.recipe.shapes,
-        progress=given.progress,
-        name=given.path.resolve().name,
-    )
+def _load_with(factory: str) -> Callable[[Given], Parts]:
+    """Import by a factory of our own, which gets the source's `path`."""
+
+    def load(given: Given) -> Parts:
+        return torch_factory.load(
+            factory,
+            base=given.base,
+            files={"path": given.path},
+            work=given.work,
+            shapes=given.recipe.shapes,
+            progress=given.progress,
+            name=given.path.resolve().name,
+        )
+
+    return load
 
 
 def _load_estimator(given: Given) -> Model:
@@ -91,6 +105,9 @@ def _load_onnx(given: Given) -> Model:
     return onnx_file.load(path, shapes=given.recipe.shapes)
 
 
+WHOLE = "model"
+"""What the part of a model in one part is called."""
+
 IMPORTERS = (
     Importer(
         "a PyTorch factory as package.module:factory or file.py:factory",
@@ -107,8 +124,20 @@ IMPORTERS = (
     Importer(
         "a folder of the Hugging Face Hub",
         lambda _source, path: huggingface.matches(path),
-        _load_folder,
+        _load_with(huggingface.SOURCE),
         ("torch", "transformers"),
+    ),
+    Importer(
+        "a folder or a model.bin of Whisper as CTranslate2 has it",
+        lambda _source, path: ctranslate2.matches(path),
+        _load_with(ctranslate2.SOURCE),
+        ("torch", "transformers"),
+    ),
+    Importer(
+        "a .gguf file of a language model",
+        lambda _source, path: path.suffix == gguf.ENDING,
+        _load_with(gguf.SOURCE),
+        ("gguf", "torch", "transformers"),
     ),
     Importer(
         "an .onnx file, a .gz or .zip of one, or a folder with one",
@@ -147,6 +176,29 @@ def load(
     work: Path,
     progress: Callable[[str], None] | None = None,
 ) -> Model:
+    """Import a model that is in one part; the rest is as with `load_parts`.
+
+    Raises:
+        UnsupportedError: It is in several.
+    """
+    models = load_parts(recipe, base=base, files=files, work=work, progress=progress).models
+    if len(models) > 1:
+        raise UnsupportedError(
+            recipe.source,
+            f"it is run in parts ({', '.join(models)}), and a page can have a single one so far",
+            f"Name one: --part {next(iter(models))}, or part in a recipe.",
+        )
+    return next(iter(models.values()))
+
+
+def load_parts(
+    recipe: ModelRecipe,
+    *,
+    base: Path,
+    files: Mapping[str, Path],
+    work: Path,
+    progress: Callable[[str], None] | None = None,
+) -> Parts:
     """Import the model that a recipe names.
 
     Args:
@@ -158,13 +210,24 @@ def load(
         progress: Told each step of an import that takes long.
 
     Returns:
-        The model; its events say what was corrected, and which exporter was used.
+        Its parts, or the one that the recipe names; their events say what was corrected, and which
+        exporter was used.
 
     Raises:
         SourceError: The source can't become a model; the message names file and node.
-        UsageError: The source has no known form, `shapes` don't fit, or reading it would run code
-            that isn't trusted.
+        UsageError: The source has no known form, `shapes` don't fit, there is no such part, or
+            reading it would run code that isn't trusted.
     """
     path = files.get(recipe.source, base / recipe.source)
     given = Given(recipe, path, base, files, work, progress or (lambda _step: None))
-    return importer_of(recipe, base, files).load(given)
+    made = importer_of(recipe, base, files).load(given)
+    parts = made if isinstance(made, Parts) else Parts({recipe.part or WHOLE: made})
+    if recipe.part is None:
+        return parts
+    if recipe.part not in parts.models:
+        raise UsageError(
+            f"part '{recipe.part}' of {recipe.source}",
+            "there is no such part",
+            f"Choose from {', '.join(parts.models)}.",
+        )
+    return Parts({recipe.part: parts.models[recipe.part]}, parts.generation)

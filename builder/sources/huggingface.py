@@ -1,19 +1,21 @@
 """Make the module of a folder as the Hugging Face Hub has it: `config.json` beside weights.
 
-Encoders of text, pictures and sound; what generates token by token needs a cache of keys and values
-between its runs, and isn't imported from here. `torch_factory` exports what `factory` returns, in a
-process of its own.
+Encoders of text, pictures and sound are one part; for what writes token by token see `generative`.
+`torch_factory` exports what `factory` returns, in a process of its own.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from builder.errors import MissingExtraError, SourceError, UnsupportedError
-from builder.sources.torch_spec import TorchExport
+from builder.sources import generative
+from builder.sources.generative_inputs import MASKED
+from builder.sources.torch_spec import TorchExport, TorchParts
 
 if TYPE_CHECKING:
     import torch
@@ -23,11 +25,7 @@ SOURCE = "builder.sources.huggingface:factory"
 
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 
-MASKED = -10000.0
-"""Added to the scores of tokens that are masked, as BERT did: a half can hold it."""
-
-GENERATES = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel", "ForSpeechSeq2Seq")
-"""Endings of architectures that are run once for each token."""
+EXTRA = "transformers"
 
 SOUND = 16_000
 """Samples of the example: one second at the rate that speech models take."""
@@ -40,7 +38,7 @@ def matches(path: Path) -> bool:
     )
 
 
-def factory(folder: Path) -> TorchExport:
+def factory(path: Path) -> TorchExport | TorchParts:
     """The model of a folder, in the architecture that its configuration names.
 
     Text: `input_ids`, `attention_mask` and, where there are any, `token_type_ids`, each
@@ -50,41 +48,46 @@ def factory(folder: Path) -> TorchExport:
     Raises:
         MissingExtraError: transformers isn't installed.
         SourceError: The configuration names no architecture that transformers has.
-        UnsupportedError: It generates token by token, or takes something else.
+        UnsupportedError: It takes something else, or can't be run with a cache.
     """
-    try:
-        import transformers
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            folder.name,
-            "transformers isn't installed",
-            "Install it: pip install 'onnxsite[transformers]'.",
-        ) from error
-    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
-    name = _architecture(folder, config)
+    require(path.name)
+    import transformers
+
+    config = transformers.AutoConfig.from_pretrained(path, local_files_only=True)
+    name = _architecture(path, config)
     kind = getattr(transformers, name, None)
     if kind is None:
         raise SourceError(
-            f"{folder.name}, config.json",
+            "config.json",
             f"transformers {transformers.__version__} has no {name}",
             "Code of its own in a model's folder isn't run.",
         )
-    if config.is_encoder_decoder or name.endswith(GENERATES):
-        raise UnsupportedError(
-            f"{folder.name}, architecture {name}",
-            "it is run once for each token, with a cache between, and isn't imported from a folder",
-            "Give an encoder, or export the parts that you need with a PyTorch factory.",
-        )
     config._attn_implementation = "eager"
-    model = kind.from_pretrained(folder, config=config, local_files_only=True)
+    # fp32 even where the weights are kept in halves: halves are made of it later, and judged.
+    model = kind.from_pretrained(path, config=config, local_files_only=True, dtype="float32")
+    if model.can_generate():
+        return generative.parts(model, f"architecture {name}")
     for takes, make in KINDS.items():
         if model.main_input_name == takes:
             return make(model, config)
     raise UnsupportedError(
-        f"{folder.name}, architecture {name}",
+        f"architecture {name}",
         f"its main input is '{model.main_input_name}'",
         f"Folders of models that take {', '.join(KINDS)} can be imported.",
     )
+
+
+def require(name: str, packages: Sequence[str] = ("transformers",), extra: str = EXTRA) -> None:
+    """See that packages are installed.
+
+    Raises:
+        MissingExtraError: One isn't; `name` is what it was needed for.
+    """
+    for package in packages:
+        if find_spec(package) is None:
+            raise MissingExtraError(
+                name, f"{package} isn't installed", f"Install it: pip install 'onnxsite[{extra}]'."
+            )
 
 
 def _architecture(folder: Path, config: PretrainedConfig) -> str:
@@ -92,7 +95,7 @@ def _architecture(folder: Path, config: PretrainedConfig) -> str:
     if not named:
         content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         raise SourceError(
-            f"{folder.name}, config.json",
+            "config.json",
             f"it names no architecture, only the model type '{content.get('model_type')}'",
             'Add "architectures": ["BertModel"], or whatever class the weights are of.',
         )

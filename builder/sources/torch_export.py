@@ -1,6 +1,6 @@
 """Export a PyTorch module to ONNX. Runs in a process of its own: see `torch_factory`.
 
-`model.onnx` lies beside the request then (see `process`).
+`PART.onnx` lies beside the request then (see `process`), for each part of the model.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,16 @@ from builder.errors import ImportMismatchError, OnnxsiteError, SourceError
 from builder.session import Session
 from builder.sources import process
 from builder.sources.torch_module import Tensors, Traced, difference, evaluate
-from builder.sources.torch_spec import TorchExport
+from builder.sources.torch_spec import TorchExport, TorchParts
 
 OPSET = 18
 """Lowest opset that PyTorch's graph-capturing exporter writes without converting afterwards."""
 
 SEEDS = (0, 1)
 """Of the inputs that are compared, at every extent."""
+
+ONE = "model"
+"""What the part of a model in one part is called."""
 
 Rung = Callable[[Traced, Path], None]
 
@@ -103,23 +107,27 @@ def resolve(source: str, base: Path) -> Callable[..., Any]:
     return factory  # type: ignore[no-any-return]
 
 
-def make(factory: Callable[..., Any], files: Mapping[str, str]) -> Traced:
+def make(factory: Callable[..., Any], files: Mapping[str, str]) -> TorchParts:
     """Call a factory with the files that it has parameters for, and read what it returns."""
     torch.manual_seed(0)  # weights that nobody loads are the same in every build
     wanted = inspect.signature(factory).parameters
     result = factory(**{name: Path(path) for name, path in files.items() if name in wanted})
     if isinstance(result, tuple) and len(result) == 2:
         result = TorchExport(*result)
-    if not isinstance(result, TorchExport):
+    if isinstance(result, TorchExport):
+        result = TorchParts({ONE: result})
+    if not isinstance(result, TorchParts):
         raise TypeError(
-            f"it returned a {type(result).__name__}, not (module, inputs) or a TorchExport"
+            f"it returned a {type(result).__name__}, not (module, inputs), a TorchExport or"
+            " TorchParts"
         )
-    if not isinstance(result.module, torch.nn.Module):
-        raise TypeError(f"its module is a {type(result.module).__name__}, not an nn.Module")
-    return Traced(result)
+    for spec in result.parts.values():
+        if not isinstance(spec.module, torch.nn.Module):
+            raise TypeError(f"its module is a {type(spec.module).__name__}, not an nn.Module")
+    return result
 
 
-def climb(traced: Traced, folder: Path) -> list[tuple[str, str]]:
+def climb(traced: Traced, path: Path) -> list[tuple[str, str]]:
     """Try rung after rung until one gives a graph that agrees with PyTorch.
 
     Returns:
@@ -129,7 +137,6 @@ def climb(traced: Traced, folder: Path) -> list[tuple[str, str]]:
         ImportMismatchError: Every rung failed, and at least one gave a graph that differs.
         SourceError: Every rung failed.
     """
-    path = folder / "model.onnx"
     events: list[tuple[str, str]] = []
     differs = False
     for name, rung in LADDER.items():
@@ -192,14 +199,20 @@ def _expected(traced: Traced, inputs: Tensors) -> Tensors | None:
 def export(asked: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Do what the request says."""
     process.say("make the module")
-    traced = _make(asked["source"], asked)
-    events = climb(traced, folder)
-    return {"events": [*(("info", note) for note in traced.notes), *events]}
+    made, parts = _make(asked["source"], asked)
+    report: dict[str, Any] = {"events": {}, "generation": None}
+    if made.generation is not None:
+        report["generation"] = asdict(made.generation)
+    for name, traced in parts.items():
+        events = climb(traced, folder / f"{name}.onnx")
+        report["events"][name] = [*(("info", note) for note in traced.notes), *events]
+    return report
 
 
-def _make(source: str, asked: Mapping[str, Any]) -> Traced:
+def _make(source: str, asked: Mapping[str, Any]) -> tuple[TorchParts, dict[str, Traced]]:
     try:
-        return make(resolve(source, Path(asked["base"])), asked["files"])
+        made = make(resolve(source, Path(asked["base"])), asked["files"])
+        return made, {name: Traced(spec) for name, spec in made.parts.items()}
     except OnnxsiteError:
         raise
     except Exception as error:

@@ -2,7 +2,8 @@
 
 The function returns `(module, inputs)`: an `nn.Module` and example inputs, a dict by name or a
 tuple in the order of `forward`; or a `builder.sources.TorchExport`, which can name outputs and free
-axes too. If it has parameters named like the recipe's files, it gets their paths:
+axes too; or `TorchParts` of those. If it has parameters named like the recipe's files, it gets
+their paths:
 
     def factory(weights: Path):
         model = Net()
@@ -18,7 +19,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from builder.errors import MissingExtraError
-from builder.model import Event, Model, Provenance
+from builder.generation import Generation, Parts, wired
+from builder.model import Event, Provenance
 from builder.sources import onnx_file, onnx_read, process
 
 FORM = re.compile(r"(?:[A-Za-z_][\w.]*|[^:]+\.py|[A-Za-z]:[^:]+\.py):[A-Za-z_]\w*")
@@ -40,7 +42,7 @@ def load(
     shapes: onnx_file.Shapes,
     progress: Callable[[str], None],
     name: str = "",
-) -> Model:
+) -> Parts:
     """Export what a factory makes, compared with PyTorch on seeded inputs of several shapes.
 
     Args:
@@ -66,7 +68,10 @@ def load(
     paths = {key: str(path.resolve()) for key, path in files.items()}
     request = {"source": source, "base": str(base.resolve()), "files": paths}
     report = process.run(EXPORTER, name, request, work, progress)
-    proto = onnx_read.parse(name, (work / "model.onnx").read_bytes())
-    model = onnx_file.from_proto(proto, Provenance(name), shapes=shapes)
-    model.events[:0] = [Event(level, "export", message) for level, message in report["events"]]
-    return model
+    models = {}
+    for part, events in report["events"].items():
+        proto = onnx_read.parse(name, (work / f"{part}.onnx").read_bytes())
+        models[part] = onnx_file.from_proto(proto, Provenance(name), shapes=shapes)
+        models[part].events[:0] = [Event(level, "export", message) for level, message in events]
+    said = report["generation"]
+    return Parts(wired(models), None if said is None else Generation.read(said))

@@ -78,6 +78,8 @@ class Traced:
                 f"the batch is fixed: PyTorch fails with 2 ({process.first_line(error)})"
             )
             self.axes, self._extents, self.inputs = {}, {}, inputs
+        self._asked = spec.extents
+        self._draw = spec.draw or self._drawn
         self.outputs = _output_names(spec, self.flat, self.inputs)
         self.output_axes = self._follow()
 
@@ -90,13 +92,21 @@ class Traced:
     def samples(self, seeds: Sequence[int]) -> Iterator[Tensors]:
         """The example, and seeded random inputs of every extent that is to be compared."""
         yield self.inputs
-        sizes: list[dict[str, int]] = [{name: n} for n in BATCHES for name in self._firsts()]
-        sizes += [
-            {name: 2 * self._extents[name]} for name in self._extents if name not in self._firsts()
+        firsts = self._firsts()
+        sizes = [
+            {name: extent}
+            for name in self._extents
+            for extent in self._asked.get(
+                name, BATCHES if name in firsts else (2 * self._extents[name],)
+            )
         ]
         for seed in seeds:
             for size in sizes or [{}]:
-                yield _random(self._resized(self.inputs, {**self._extents, **size}), seed)
+                with torch.no_grad():
+                    yield dict(self._draw({**self._extents, **size}, seed))
+
+    def _drawn(self, extents: Mapping[str, int], seed: int) -> Tensors:
+        return _random(self._resized(self.inputs, extents), seed)
 
     def _firsts(self) -> list[str]:
         return list(dict.fromkeys(axes[0] for axes in self.axes.values() if 0 in axes))

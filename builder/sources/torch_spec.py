@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from builder.generation import Generation
 
 if TYPE_CHECKING:
     import torch
@@ -23,9 +25,28 @@ class TorchExport:
         dynamic: Free axes by input, each with the name of its dimension, as in
             `{"image": {0: "batch", 2: "height", 3: "width"}}`. If left out, the first axis of every
             input is the batch, where all have the same length there. `{}` fixes all shapes.
+        extents: Lengths of free axes, by the name of their dimension, that are compared with
+            PyTorch one at a time; a batch of 1 and of 3 and twice the others if left out.
+        draw: From an extent for each of those names and a seed, inputs to compare; random ones of
+            the example's kind if left out, which a cache, say, never looks like.
     """
 
     module: torch.nn.Module
     inputs: Mapping[str, torch.Tensor] | Sequence[torch.Tensor]
     outputs: Sequence[str] = ()
     dynamic: Mapping[str, Mapping[int, str]] | None = None
+    extents: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    draw: Callable[[Mapping[str, int], int], Mapping[str, torch.Tensor]] | None = None
+
+
+@dataclass(frozen=True)
+class TorchParts:
+    """Modules that are run one after another, by the names of their parts.
+
+    Attributes:
+        parts: In the order in which they're run.
+        generation: How tokens are chosen, where they write token by token.
+    """
+
+    parts: Mapping[str, TorchExport]
+    generation: Generation | None = None

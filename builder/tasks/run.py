@@ -8,9 +8,12 @@ import numpy as np
 import onnx_ir as ir
 
 from builder.errors import UsageError
-from builder.model import Array, Signature, Tensors, TensorSpec
+from builder.model import Array, Model, Signature, Tensors, TensorSpec, value_of
 from builder.prepost.draft import signature_of
 from builder.session import Session
+
+MODEL = "model"
+"""What the stage of a model in one part is called."""
 
 
 class Runner:
@@ -18,15 +21,29 @@ class Runner:
 
     Args:
         pre: Raw inputs to model inputs, or None.
-        model: The model itself.
+        model: The model itself, or its parts in the order in which they're run.
         post: Model outputs to results, or None.
     """
 
-    def __init__(self, pre: ir.Model | None, model: ir.Model, post: ir.Model | None) -> None:
-        graphs = {"pre": pre, "model": model, "post": post}
-        self._graphs = {name: graph for name, graph in graphs.items() if graph is not None}
-        self._sessions = {name: Session(graph) for name, graph in self._graphs.items()}
-        self.interface = join([signature_of(graph) for graph in self._graphs.values()])
+    def __init__(
+        self,
+        pre: ir.Model | None,
+        model: ir.Model | Mapping[str, Model],
+        post: ir.Model | None,
+    ) -> None:
+        parts = {MODEL: model} if isinstance(model, ir.Model) else dict(model)
+        stages = {"pre": pre, **parts, "post": post}
+        self._signatures: dict[str, Signature] = {}
+        self._sessions: dict[str, Session] = {}
+        for name, stage in stages.items():
+            if isinstance(stage, Model):
+                self._signatures[name], graph = stage.signature, stage.ir
+            elif stage is not None:
+                self._signatures[name], graph = signature_of(stage), stage
+            else:
+                continue
+            self._sessions[name] = Session(graph)
+        self.interface = join(list(self._signatures.values()))
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Tensors]:
         """Run every stage in order.
@@ -35,22 +52,28 @@ class Runner:
             inputs: The interface's inputs; those with a default may be left out.
 
         Returns:
-            Outputs by stage: `pre`, `model`, `post`, as far as they exist.
+            Outputs by stage: `pre`, `model` or its parts, `post`, as far as they exist.
 
         Raises:
             UsageError: An input is missing.
             UnsupportedError: A stage fails.
         """
+        return {name: outputs for name, (_, outputs) in self.trace(inputs).items()}
+
+    def trace(self, inputs: Mapping[str, Array]) -> dict[str, tuple[Tensors, Tensors]]:
+        """Inputs and outputs of every stage; the rest is as with `run`."""
         values = self.defaults()
         for spec in self.interface.inputs:
             if spec.name in inputs:
                 values[spec.name] = np.asarray(inputs[spec.name])
-            elif spec.name not in values:
+            elif spec.name not in values and spec.source is None:
                 raise UsageError(f"input '{spec.name}'", "it is missing and has no default")
         results = {}
         for name, session in self._sessions.items():
-            results[name] = session.run(values)
-            values |= results[name]
+            fed = {spec.name: value_of(spec, values) for spec in self._signatures[name].inputs}
+            outputs = session.run(fed)
+            results[name] = fed, outputs
+            values |= outputs
         return results
 
     def before(self, inputs: Mapping[str, Array]) -> Tensors:
@@ -97,12 +120,13 @@ def join(stages: Sequence[Signature]) -> Signature:
     Outputs of later stages come first: they are what the caller is after.
     """
     inputs: dict[str, TensorSpec] = {}
-    produced: set[str] = set()
-    consumed: set[str] = set()
+    produced: set[str | None] = set()
+    consumed: set[str | None] = set()
     for stage in stages:
         for spec in stage.inputs:
-            if spec.name in produced:
-                consumed.add(spec.name)
+            taken = {spec.name, spec.source} & produced
+            if taken:
+                consumed |= taken
             else:
                 inputs.setdefault(spec.name, spec)
         produced |= {spec.name for spec in stage.outputs}

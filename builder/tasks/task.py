@@ -63,12 +63,17 @@ class Task:
         metric: What the accuracy gate judges by: a key of `builder.precision.metrics.METRICS`.
         build: Model, options and fetched files (by their names in the recipe) to stages. Raises
             UsageError for options that are unknown, wrong, or don't fit the model.
+        build_parts: The same for a model in several parts, by the names of those; None if the task
+            is for models in one.
     """
 
     name: str
     title: str
     metric: MetricName
     build: Callable[[Model, Mapping[str, Any], Mapping[str, Path]], Stages]
+    build_parts: (
+        Callable[[Mapping[str, Model], Mapping[str, Any], Mapping[str, Path]], Stages] | None
+    ) = None
 
 
 def parse(kind: type[OptionsT], options: Mapping[str, Any], task: str) -> OptionsT:

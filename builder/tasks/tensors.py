@@ -12,7 +12,7 @@ from pydantic import Field
 from builder.errors import UnsupportedError, UsageError
 from builder.inputs import random_inputs
 from builder.model import Array, Model, Signature, Tensors, TensorSpec, places
-from builder.session import Session
+from builder.tasks.run import MODEL, Runner
 from builder.tasks.task import Options, Stages, Task, parse
 
 NAME = "tensors"
@@ -44,15 +44,28 @@ def build(model: Model, options: Mapping[str, Any], files: Mapping[str, Path]) -
     Raises:
         UsageError: Options that are unknown, wrong, or don't fit the model.
     """
+    return build_parts({MODEL: model}, options, files)
+
+
+def build_parts(
+    models: Mapping[str, Model], options: Mapping[str, Any], files: Mapping[str, Path]
+) -> Stages:
+    """The same for a model in several parts. What goes from run to run is left out of draws.
+
+    Raises:
+        UsageError: Options that are unknown, wrong, or don't fit the model.
+    """
     del files
     chosen = parse(TensorOptions, options, NAME)
-    signature = model.signature
-    _check(chosen, signature)
+    runner = Runner(None, models, None)
+    signature = runner.interface
+    asked = Signature(tuple(s for s in signature.inputs if s.source is None), signature.outputs)
+    _check(chosen, asked)
 
-    limit = _limit(model, chosen.dims)
+    limit = _limit(runner, asked, chosen.dims)
 
     def draw(seed: int) -> Tensors:
-        drawn = random_inputs(signature, seed=seed, dims=chosen.dims, integers=limit)
+        drawn = random_inputs(asked, seed=seed, dims=chosen.dims, integers=limit)
         for index, (name, (low, high)) in enumerate(sorted(chosen.ranges.items())):
             rng = np.random.default_rng([seed, len(drawn) + index])
             drawn[name] = _uniform(rng, drawn[name], low, high)
@@ -68,12 +81,11 @@ def build(model: Model, options: Mapping[str, Any], files: Mapping[str, Path]) -
     return Stages(None, None, (), signature, lambda path: read(path, signature), evaluation, probe)
 
 
-def _limit(model: Model, dims: Mapping[str, int]) -> int:
+def _limit(runner: Runner, asked: Signature, dims: Mapping[str, int]) -> int:
     """The largest limit of random integers with which the model runs: some index a short axis."""
-    session = Session(model.ir)
     for limit in LIMITS:
         try:
-            session.run(random_inputs(model.signature, seed=0, dims=dims, integers=limit))
+            runner.run(random_inputs(asked, seed=0, dims=dims, integers=limit))
         except UnsupportedError:
             continue
         return limit
@@ -99,6 +111,8 @@ def read(path: Path, signature: Signature) -> Tensors:
     result = {}
     for spec in signature.inputs:
         if spec.name not in arrays:
+            if spec.source is not None:
+                continue
             raise UsageError(path.name, f"it has no array for input '{spec.name}'", remedy)
         result[spec.name] = _fitting(arrays[spec.name], spec, path.name)
     return result
@@ -145,4 +159,4 @@ def _uniform(rng: np.random.Generator, like: Array, low: float, high: float) -> 
     return rng.integers(int(low), int(high), like.shape, endpoint=True).astype(like.dtype)
 
 
-TASK = Task(NAME, "Any tensors", "snr", build)
+TASK = Task(NAME, "Any tensors", "snr", build, build_parts)

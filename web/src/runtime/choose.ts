@@ -1,5 +1,5 @@
 /** Choose what to run before downloading it: pure, from manifest, device and wishes. */
-import type { Device, Manifest, Stage, Variant, VariantName } from "./manifest.gen.ts";
+import type { Device, Manifest, Variant, VariantName } from "./manifest.gen.ts";
 import { reasons } from "./reasons.ts";
 import type { Candidate, LoadOptions, Probe, RuntimeEvent } from "./types.ts";
 
@@ -36,11 +36,38 @@ const PREFERENCE: Record<"webgpu-f16" | Device, readonly VariantName[]> = {
 /** How many dtypes are tried on a device. */
 const STEPS: Record<Device, number> = { webgpu: 1, wasm: 2 };
 
-export const modelStage = (manifest: Manifest): Stage => {
-  const stage = manifest.stages.find(({ kind }) => kind === "model");
-  if (!stage) throw new Error("the manifest has no model stage");
-  return stage;
-};
+/**
+ * What the whole model can run as: each variant that all of its parts have, with the sizes added up
+ * and what the most demanding part requires.
+ */
+function variantsOf(manifest: Manifest): Variant[] {
+  const [first, ...others] = manifest.stages.filter(({ kind }) => kind === "model");
+  if (!first) throw new Error("the manifest has no model stage");
+  return first.variants.flatMap((variant) => {
+    const alike = others.map(({ variants }) => variants.find(({ name }) => name === variant.name));
+    return alike.every((found) => found !== undefined)
+      ? [alike.reduce<Variant>((whole, part) => together(whole, part as Variant), variant)]
+      : [];
+  });
+}
+
+function together(whole: Variant, part: Variant): Variant {
+  const { features, maxBufferSize, maxStorageBufferBindingSize } = whole.requires;
+  return {
+    ...whole,
+    size: whole.size + part.size,
+    peakMemory: whole.peakMemory + part.peakMemory,
+    devices: whole.devices.filter((device) => part.devices.includes(device)),
+    requires: {
+      features: [...new Set([...features, ...part.requires.features])],
+      maxBufferSize: Math.max(maxBufferSize, part.requires.maxBufferSize),
+      maxStorageBufferBindingSize: Math.max(
+        maxStorageBufferBindingSize,
+        part.requires.maxStorageBufferBindingSize,
+      ),
+    },
+  };
+}
 
 /** Candidates in the order in which to try them, and why others are not among them. */
 export function choose(manifest: Manifest, probe: Probe, options: LoadOptions): Choice {
@@ -69,7 +96,7 @@ export function choose(manifest: Manifest, probe: Probe, options: LoadOptions): 
     );
   }
   const first = candidates[0];
-  const { variants } = modelStage(manifest);
+  const variants = variantsOf(manifest);
   const size = variants.find(({ name }) => name === first?.variant)?.size ?? 0;
   if (probe.free !== null && size > probe.free) {
     say(
@@ -93,7 +120,7 @@ export const mebibytes = (bytes: number): string => `${Math.ceil(bytes / 2 ** 20
 
 /** Whether who asks for a dtype asks for the CPU: no form of it runs anywhere else. */
 function isForTheCpu(manifest: Manifest, { dtype }: LoadOptions): boolean {
-  const forms = modelStage(manifest).variants.filter((variant) => variant.dtype === dtype);
+  const forms = variantsOf(manifest).filter((variant) => variant.dtype === dtype);
   return forms.length > 0 && forms.every(({ devices }) => !devices.includes("webgpu"));
 }
 
@@ -112,7 +139,7 @@ function onDevice(
 ): Candidate[] {
   const halves = probe.adapter?.features.includes("shader-f16") ?? false;
   const order = PREFERENCE[device === "webgpu" && halves ? "webgpu-f16" : device];
-  const { variants } = modelStage(manifest);
+  const variants = variantsOf(manifest);
   const able = variants.filter((variant) => !whyNot(variant, device, probe));
   const available = budget(probe, options);
   const fit = able.filter(({ peakMemory }) => peakMemory <= available);

@@ -1,6 +1,5 @@
 /** The model inside the worker: downloads, sessions, runs and self-test, on one candidate. */
 import type * as ort from "onnxruntime-web";
-import { modelStage } from "./choose.ts";
 import { SNR_CAP, snr } from "./compare.ts";
 import { DeviceLostError, SessionError } from "./errors.ts";
 import type { Downloads } from "./fetch.ts";
@@ -79,7 +78,7 @@ export class Engine {
     if (probe) await this.#check(probe);
   }
 
-  /** Run the stages in order, or one alone; values flow by name. */
+  /** Run the stages in order, or one alone; values flow by name, or to what is from them. */
   async run(
     inputs: Tensors,
     only?: string,
@@ -90,7 +89,7 @@ export class Engine {
     for (const { stage, session } of stages) {
       const started = performance.now();
       for (const spec of stage.inputs) {
-        const value = values[spec.name] ?? fallback(spec);
+        const value = values[spec.name] ?? values[spec.from ?? ""] ?? fallback(spec);
         if (!value) throw new SessionError(`Stage '${stage.name}' lacks its input '${spec.name}'.`);
         values[spec.name] = value;
       }
@@ -132,19 +131,21 @@ export class Engine {
       reference.inputs.map((stored) => [stored.name, read(stored, file)]),
     );
     const { values } = await this.run(inputs);
-    const stage = modelStage(this.#manifest);
-    const expected = reference.stages.find((entry) => entry.stage === stage.name)?.outputs ?? [];
-    const { minimum } = this.#variant(stage).selfTest;
-    return expected.map((stored) => {
-      const actual = values[stored.name];
-      const reached = actual ? snr(read(stored, file), actual) : -SNR_CAP;
-      return {
-        reference: reference.name,
-        output: stored.name,
-        snr: reached,
-        minimum,
-        passed: reached >= minimum,
-      };
+    const parts = this.#manifest.stages.filter(({ kind }) => kind === "model");
+    return parts.flatMap((stage) => {
+      const expected = reference.stages.find((entry) => entry.stage === stage.name)?.outputs ?? [];
+      const { minimum } = this.#variant(stage).selfTest;
+      return expected.map((stored) => {
+        const actual = values[stored.name];
+        const reached = actual ? snr(read(stored, file), actual) : -SNR_CAP;
+        return {
+          reference: reference.name,
+          output: stored.name,
+          snr: reached,
+          minimum,
+          passed: reached >= minimum,
+        };
+      });
     });
   }
 

@@ -280,7 +280,7 @@ export class OnnxModel<
     for (const spec of specs) {
       const given = inputs[spec.name];
       if (given) encoded[spec.name] = encode(spec, given, extents);
-      else if (!spec.default) {
+      else if (!spec.default && spec.from === undefined) {
         throw new InputError(`Input '${spec.name}' is missing.`, `Inputs: ${known.join(", ")}.`);
       }
     }

@@ -144,11 +144,17 @@ function checkShape(
 
 /** The value of an input that the caller left out. */
 export function fallback(spec: TensorSpec): RawTensor | undefined {
-  if (!spec.default) return undefined;
+  if (!spec.default) return spec.from === undefined ? undefined : nothing(spec);
   const dims = spec.shape.map((dim) =>
     typeof dim === "number" ? dim : (spec.default?.length ?? 0),
   );
   return encode(spec, { data: spec.default, dims }, new Map());
+}
+
+/** What goes from run to run, before any: a free first axis is the batch, 1, and others are 0. */
+function nothing({ dtype, shape }: TensorSpec): RawTensor {
+  const dims = shape.map((dim, axis) => (typeof dim === "number" ? dim : axis === 0 ? 1 : 0));
+  return { dtype, dims, data: KINDS[dtype].make(count(dims)) };
 }
 
 /** What callers get: halves widened to floats, and words beside their places in a vocabulary. */

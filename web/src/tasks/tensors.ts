@@ -2,14 +2,14 @@
 import { button, h } from "../pages/dom.ts";
 import { fetchStored } from "../pages/files.ts";
 import { TEXT } from "../pages/text.ts";
-import type { Reference, TensorLike } from "../runtime/index.ts";
+import type { Reference, Signature, TensorLike } from "../runtime/index.ts";
 import { decode, read } from "../runtime/tensor.ts";
 import { outputBlock } from "./output-block.ts";
 import type { Page, Turn } from "./task.ts";
 import { buildEditor, type Editor } from "./tensor-editor.ts";
 
 export function startTensors(page: Page): void {
-  const { inputs } = page.manifest.interface;
+  const { inputs, outputs } = withoutState(page.manifest.interface);
   const { references } = page.manifest;
   const sizes = buildSizes(page);
   const editors = inputs.map((spec) => buildEditor(spec, sizes, references.length > 0));
@@ -73,7 +73,6 @@ export function startTensors(page: Page): void {
       const result = await turn.run(given);
       answer.classList.remove("stale");
       time.textContent = TEXT.tensors.time(result.total);
-      const { outputs } = page.manifest.interface;
       const shown = outputs.flatMap(({ name }) => {
         const tensor = result.outputs[name];
         return tensor ? [outputBlock(name, tensor)] : [];
@@ -83,6 +82,15 @@ export function startTensors(page: Page): void {
       answer.hidden = false;
       return undefined;
     });
+}
+
+/** What is asked for and shown: not what goes from run to run, such as a cache. */
+function withoutState({ inputs, outputs }: Signature): Signature {
+  const state = new Set(inputs.map(({ from }) => from));
+  return {
+    inputs: inputs.filter(({ from }) => from === undefined),
+    outputs: outputs.filter(({ name }) => !state.has(name)),
+  };
 }
 
 async function readValue(editor: Editor, stored: Record<string, TensorLike>): Promise<TensorLike> {
@@ -97,8 +105,8 @@ export interface Size {
 }
 
 function buildSizes({ manifest }: Page): Map<string, Size> {
-  const names = manifest.interface.inputs
-    .flatMap(({ shape }) => shape)
+  const names = withoutState(manifest.interface)
+    .inputs.flatMap(({ shape }) => shape)
     .filter((dim) => typeof dim === "string");
   const sizes = new Map(
     [...new Set(names)].map((name) => {
