@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import torch
 
 from builder import pipeline, plan
 from builder.server import create_app, running
 from builder.verify import Browser
 from tests.browser import drive
-from tests.sources.test_generative import PAIRS, WRITTEN, greedy, seeded
+from tests.sources.test_generative import PAIRS, WRITTEN, lively
 
 # Greedy decoding by the manifest alone: every input that is `from` an output gets the last one.
 WRITE = """
@@ -58,14 +57,12 @@ class Translator:
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Translator]:
     folder: Path = tmp_path_factory.mktemp("translator")
-    model = seeded(PAIRS["T5"])
-    read = torch.randint(4, 50, (1, 9), generator=torch.Generator().manual_seed(1))
-    want = greedy(model, input_ids=read)[-WRITTEN:]
+    model, feeds, want = lively(PAIRS["T5"])
     model.save_pretrained(folder / "translator")
     flags = plan.Flags(dtypes=["fp32", "fp16"])
     pipeline.run(plan.make([str(folder / "translator")], folder / "site", flags=flags))
     with running(create_app(folder / "site")) as url:
-        yield Translator(url, read[0].tolist(), want)
+        yield Translator(url, feeds["input_ids"][0].tolist(), want)
 
 
 @pytest.mark.parametrize(
