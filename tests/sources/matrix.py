@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from tests.sources import test_estimators, test_huggingface, test_onnx_forms
+from tests.sources import test_estimators, test_generative, test_huggingface, test_onnx_forms
 
 PASSES = "as the framework"
+
+WRITES = "the tokens that transformers writes"
 
 
 def rows() -> Iterator[tuple[str, str, str]]:
@@ -18,6 +20,12 @@ def rows() -> Iterator[tuple[str, str, str]]:
         yield "Hugging Face", name, PASSES
     for name, (_, why) in test_huggingface.REFUSED.items():
         yield "Hugging Face", name, f"refused: {why}"
+    for name in (*test_generative.DECODERS, *test_generative.PAIRS):
+        yield "Hugging Face, writing", name, WRITES
+    for name, (_, why) in test_generative.REFUSED.items():
+        yield "Hugging Face, writing", name, f"refused: {why}"
+    for kind, name in test_generative.REAL.items():
+        yield kind, name, WRITES
     for kind, estimators in {
         "classifier": test_estimators.CLASSIFIERS,
         "regressor": test_estimators.REGRESSORS,

@@ -94,6 +94,9 @@ PAIRS: Mapping[str, Callable[[], Any]] = {
     ),
 }
 
+REAL = {"CTranslate2": "Whisper tiny.en, to a transcript", "GGUF": "SmolLM2-135M-Instruct"}
+"""Trained models, each with a test of its own."""
+
 WRITTEN = 16
 """Tokens that are compared; with the prompt, more than a window holds."""
 

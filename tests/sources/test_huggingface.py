@@ -100,10 +100,6 @@ def folder(tmp_path: Path, **config: Any) -> Path:
 
 
 REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
-    "generates": (
-        {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]},
-        "it is run once for each token",
-    ),
     "no architecture": ({"model_type": "bert"}, "it names no architecture"),
     "unknown": (
         {"model_type": "bert", "architectures": ["HerOwnModel"]},

@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from builder import sources
-from builder.errors import SourceError
+from builder.errors import SourceError, UsageError
 from builder.model import Model
 from builder.recipe import ModelRecipe
 from builder.session import Session
+from builder.tasks import Runner
 from tests.close import assert_close
 
 CODE = '''
@@ -75,6 +76,26 @@ def from_file(weights: Path):
     return model, {"x": torch.zeros(1, 4)}
 
 
+def counter():
+    """A first part that doubles, and a second one that adds to what it gave the run before."""
+    from builder.sources import TorchExport, TorchParts
+
+    class Double(nn.Module):
+        def forward(self, x):
+            return 2 * x
+
+    class Count(nn.Module):
+        def forward(self, doubled, before):
+            return torch.cat([before, doubled], 1).sum(1, keepdim=True)
+
+    free = {0: "batch", 1: "length"}
+    double = TorchExport(Double(), {"x": torch.ones(2, 3)}, ["present.0.key"], {"x": free})
+    example = {"past_key_values.0.key": torch.ones(2, 3), "past_key_values.1.key": torch.ones(2, 2)}
+    axes = {"past_key_values.0.key": free, "past_key_values.1.key": {0: "batch", 1: "past"}}
+    count = TorchExport(Count(), example, ["present.1.key"], axes)
+    return TorchParts({"double": double, "count": count})
+
+
 def raises():
     raise ValueError("no weights today")
 
@@ -92,6 +113,33 @@ def wrong():
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "nets_of_tests.py").write_text(CODE)
     return tmp_path
+
+
+def test_a_model_in_parts(folder: Path) -> None:
+    (folder / "work").mkdir()
+    recipe = ModelRecipe(source="nets_of_tests:counter")
+    models = sources.load_parts(recipe, base=folder, files={}, work=folder / "work").models
+    assert list(models) == ["double", "count"]
+    runner = Runner(None, models, None)
+    # What one part gives another is no input; what goes from run to run is, and may be left out.
+    assert [spec.name for spec in runner.interface.inputs] == ["x", "past_key_values.1.key"]
+    assert [spec.name for spec in runner.interface.outputs] == ["present.1.key"]
+    x = np.array([[1, 2, 3]], np.float32)
+    assert runner.run({"x": x})["count"]["present.1.key"].tolist() == [[12]]
+    before = np.array([[5]], np.float32)
+    given = runner.run({"x": x, "past_key_values.1.key": before})
+    assert given["count"]["present.1.key"].tolist() == [[17]]
+
+    for part, why in {"double": "", "triple": "Choose from double, count"}.items():
+        work = folder / part
+        work.mkdir()
+        asked = recipe.model_copy(update={"part": part})
+        if why:
+            with pytest.raises(UsageError, match=f"part '{part}'.*{why}"):
+                sources.load(asked, base=folder, files={}, work=work)
+        else:
+            alone = sources.load(asked, base=folder, files={}, work=work)
+            assert [spec.name for spec in alone.signature.inputs] == ["x"]
 
 
 def load(folder: Path, factory: str, **files: Path) -> Model:

@@ -41,6 +41,25 @@ const VARIANTS = [
 const manifest = (variants = VARIANTS) =>
   ({ stages: [{ kind: "pre" }, { kind: "model", variants }] }) as unknown as Manifest;
 
+describe("a model in parts", () => {
+  const parts = (...models: Variant[][]) =>
+    ({ stages: models.map((variants) => ({ kind: "model", variants })) }) as unknown as Manifest;
+
+  it("runs as what all of them have, and takes the memory of all", () => {
+    const both = parts([variant("fp32"), variant("int8")], [variant("int8")]);
+    const { candidates } = choose(both, probe(), {});
+    expect(candidates.map((candidate) => candidate.variant)).toEqual(["int8"]);
+    const little = probe({ memory: 1000 * MB });
+    expect(choose(both, little, {}).short).toEqual({ needed: 600 * MB, available: 500 * MB });
+  });
+
+  it("needs the device that its most demanding part needs", () => {
+    const wide = parts([variant("fp32")], [variant("fp32", [], 2 ** 40)]);
+    const { candidates } = choose(wide, probe({ adapter: gpu() }), {});
+    expect(candidates.map((candidate) => candidate.device)).toEqual(["wasm"]);
+  });
+});
+
 const gpu = (...features: string[]) => ({
   description: "GPU",
   features,
