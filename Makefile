@@ -55,7 +55,8 @@ format: install ## Format Python and TypeScript
 
 test: install browsers lint ## Set up everything and run every test, in three browsers
 	$(BIN)/python hatch_build.py npm test --silent
-	$(BIN)/pytest
+	@# Browsers mostly wait: two at a time. A file's tests stay together, with the site they share.
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 clean: ## Remove everything that make made
 	rm -rf $(VENV) build dist builder/_web builder/bundle/_manifest.py web/node_modules web/src/runtime/manifest.gen.ts

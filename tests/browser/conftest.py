@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from filelock import FileLock
 
+from builder.cache import cache_dir
 from builder.server import create_app, running
 from builder.verify import Browser, launch
 from tests.browser.site import Site, build
@@ -14,7 +16,9 @@ from tests.browser.site import Site, build
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """The showcase and a model of no known task."""
-    folder = build(tmp_path_factory.mktemp("built"))
+    # Of processes that test at once, the first builds, and the others take it from the cache.
+    with FileLock(cache_dir() / "tests-site.lock"):
+        folder = build(tmp_path_factory.mktemp("built"))
     with running(create_app(folder)) as url:
         yield Site(folder, url)
 
