@@ -22,6 +22,10 @@ WEB_DTYPES = (
 """Element types that can cross into and out of the web runtime, by their numpy names."""
 
 
+WHOLE = "model"
+"""What the part of a model in one part is called, and so its stage."""
+
+
 @dataclass(frozen=True)
 class TensorSpec:
     """Name, element type (numpy's name) and shape; a string is a symbolic dimension.

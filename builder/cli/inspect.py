@@ -43,7 +43,9 @@ def inspect(source: str, as_json: bool, trust: bool, verbose: bool) -> None:
         (whole, *others) = reports.values()
         console.print_json({**({"parts": reports} if others else whole), **licence})
         return
-    for name, report in reports.items():
+    for index, (name, report) in enumerate(reports.items()):
+        if index:
+            console.out.print()
         part = f", {name}" if len(reports) > 1 else ""
         _show(f"{recipe.title}{part}", {**report, **licence})
 

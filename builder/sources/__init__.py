@@ -8,7 +8,7 @@ from pathlib import Path
 
 from builder.errors import UnsupportedError, UsageError
 from builder.generation import Parts
-from builder.model import Model
+from builder.model import WHOLE, Model
 from builder.recipe import ModelRecipe
 from builder.sources import (
     ctranslate2,
@@ -104,9 +104,6 @@ def _load_onnx(given: Given) -> Model:
     path = onnx_forms.find(given.path, given.work)
     return onnx_file.load(path, shapes=given.recipe.shapes)
 
-
-WHOLE = "model"
-"""What the part of a model in one part is called."""
 
 IMPORTERS = (
     Importer(

@@ -42,8 +42,6 @@ EXTENTS = {"past": (0, 1, 9), "sequence": (1, 12)}
 
 KEY_VALUE = ("key", "value")
 
-CROSS = "cross_attention_cache"
-
 DECODERS = {"attention_mask": "decoder_attention_mask"}
 """What an encoder-decoder model calls its decoder's arguments; it has no positions to be given."""
 
@@ -102,11 +100,12 @@ def _decoder_alone(model: Any, name: str) -> TorchExport:
     from transformers import DynamicCache
 
     def draw(extents: Mapping[str, int], seed: int) -> dict[str, torch.Tensor]:
-        ids = random_ids(model.config, extents, seed)
-        before, unseen = ids[:, : extents["past"]], ids[:, extents["past"] :]
-        pairs = _pairs(model(input_ids=ids[:, :1], use_cache=True), name)
-        cache = _cut(pairs) if not extents["past"] else _pairs(model(before, use_cache=True), name)
-        return {TOKENS: unseen, **dict(_named(cache, PAST))}
+        ids, past = random_ids(model.config, extents, seed), extents["past"]
+        # A plain cache: one made for the model would forget what is outside of its windows.
+        cache = DynamicCache()
+        model(input_ids=ids[:, : max(past, 1)], use_cache=True, cache=cache)
+        pairs = _pairs(cache, name)
+        return {TOKENS: ids[:, past:], **dict(_named(pairs if past else _cut(pairs), PAST))}
 
     class Decoder(torch.nn.Module):
         def __init__(self, masked: Masked) -> None:
@@ -115,14 +114,14 @@ def _decoder_alone(model: Any, name: str) -> TorchExport:
             self.masked = masked
 
         def forward(self, input_ids: torch.Tensor, *past: torch.Tensor) -> tuple[Any, ...]:
-            before = DynamicCache(list(zip(past[::2], past[1::2], strict=True)))
+            cache = DynamicCache(list(zip(past[::2], past[1::2], strict=True)))
             result = self.model(
                 input_ids=input_ids,
                 use_cache=True,
-                cache=before,
+                cache=cache,
                 **self.masked(model.config, input_ids, past[0].shape[-2]),
             )
-            return result.logits, *(tensor for pair in _layers(before) for tensor in pair)
+            return result.logits, *(tensor for pair in _layers(cache) for tensor in pair)
 
     example = draw(EXAMPLE, 0)
     layers = (len(example) - 1) // 2
@@ -141,10 +140,12 @@ def _encoder_and_decoder(model: Any, name: str) -> dict[str, TorchExport]:
 
     def drawn(extents: Mapping[str, int], seed: int) -> tuple[torch.Tensor, Cache, Cache]:
         source, ids = source_of(model, name, extents, seed), random_ids(model.config, extents, seed)
-        before = ids[:, : max(extents["past"], 1)]
-        seen = model(**{takes: source}, decoder_input_ids=before, use_cache=True)
-        own = _pairs(seen, name, "self_attention_cache")
-        return source, own if extents["past"] else _cut(own), _pairs(seen, name, CROSS)
+        past = extents["past"]
+        cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+        before = ids[:, : max(past, 1)]
+        model(**{takes: source}, decoder_input_ids=before, use_cache=True, cache=cache)
+        own = _pairs(cache.self_attention_cache, name)
+        return source, own if past else _cut(own), _pairs(cache.cross_attention_cache, name)
 
     def draw(extents: Mapping[str, int], seed: int) -> dict[str, torch.Tensor]:
         _, own, cross = drawn(extents, seed)
@@ -164,15 +165,15 @@ def _encoder_and_decoder(model: Any, name: str) -> dict[str, TorchExport]:
 
         def forward(self, read: torch.Tensor) -> tuple[torch.Tensor, ...]:
             hidden = self.model.get_encoder()(read).last_hidden_state
-            before = EncoderDecoderCache(DynamicCache(), DynamicCache())
+            cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
             # The decoder fills the cache with what it looks at; what else it does is dropped.
             self.model.get_decoder()(
                 input_ids=hidden[:, :1, 0].to(torch.int64) * 0,
                 encoder_hidden_states=hidden,
-                cache=before,
+                cache=cache,
                 use_cache=True,
             )
-            pairs = _layers(before.cross_attention_cache)
+            pairs = _layers(cache.cross_attention_cache)
             return tuple(tensor for pair in pairs for tensor in pair)
 
     class Decoder(torch.nn.Module):
@@ -215,14 +216,13 @@ def _outputs(layers: int, kind: str = "") -> list[str]:
     return [SCORES, *(f"{PRESENT}{n}.{kind}{what}" for n in range(layers) for what in KEY_VALUE)]
 
 
-def _pairs(seen: Any, name: str, kind: str = "") -> Cache:
-    """Keys and values of every layer after a run."""
-    cache = getattr(seen, "cache", None)
-    if cache is None:
-        cache = getattr(seen, "past_key_values", None)
-    cache = getattr(cache, kind, None) if kind else cache
-    layers = getattr(cache, "layers", None) or []
-    if not layers or any(getattr(layer, "keys", None) is None for layer in layers):
+def _pairs(cache: Any, name: str) -> Cache:
+    """Keys and values of every layer after a run.
+
+    Raises:
+        UnsupportedError: Some have none.
+    """
+    if not cache.layers or any(layer.keys is None for layer in cache.layers):
         raise UnsupportedError(
             name,
             "what its layers keep between runs aren't keys and values",

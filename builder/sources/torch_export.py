@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from builder.errors import ImportMismatchError, OnnxsiteError, SourceError
+from builder.model import WHOLE
 from builder.session import Session
 from builder.sources import process
 from builder.sources.torch_module import Tensors, Traced, difference, evaluate
@@ -28,9 +29,6 @@ OPSET = 18
 
 SEEDS = (0, 1)
 """Of the inputs that are compared, at every extent."""
-
-ONE = "model"
-"""What the part of a model in one part is called."""
 
 Rung = Callable[[Traced, Path], None]
 
@@ -115,7 +113,7 @@ def make(factory: Callable[..., Any], files: Mapping[str, str]) -> TorchParts:
     if isinstance(result, tuple) and len(result) == 2:
         result = TorchExport(*result)
     if isinstance(result, TorchExport):
-        result = TorchParts({ONE: result})
+        result = TorchParts({WHOLE: result})
     if not isinstance(result, TorchParts):
         raise TypeError(
             f"it returned a {type(result).__name__}, not (module, inputs), a TorchExport or"

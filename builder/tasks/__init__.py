@@ -7,7 +7,7 @@ how to read a sample file, and what to measure and to check the model on.
 from __future__ import annotations
 
 from builder.tasks import face_detection, file_type, image_classification, tensors
-from builder.tasks.run import MODEL, Runner, interface, run_stages
+from builder.tasks.run import Runner, interface, run_stages
 from builder.tasks.task import Stages, Task
 
 TASKS: dict[str, Task] = {
@@ -22,4 +22,4 @@ TASKS: dict[str, Task] = {
 """By the name that recipes and manifests use."""
 
 
-__all__ = ["MODEL", "TASKS", "Runner", "Stages", "Task", "interface", "run_stages"]
+__all__ = ["TASKS", "Runner", "Stages", "Task", "interface", "run_stages"]

@@ -8,12 +8,9 @@ import numpy as np
 import onnx_ir as ir
 
 from builder.errors import UsageError
-from builder.model import Array, Model, Signature, Tensors, TensorSpec, value_of
+from builder.model import WHOLE, Array, Model, Signature, Tensors, TensorSpec, value_of
 from builder.prepost.draft import signature_of
 from builder.session import Session
-
-MODEL = "model"
-"""What the stage of a model in one part is called."""
 
 
 class Runner:
@@ -31,7 +28,7 @@ class Runner:
         model: ir.Model | Mapping[str, Model],
         post: ir.Model | None,
     ) -> None:
-        parts = {MODEL: model} if isinstance(model, ir.Model) else dict(model)
+        parts = {WHOLE: model} if isinstance(model, ir.Model) else dict(model)
         stages = {"pre": pre, **parts, "post": post}
         self._signatures: dict[str, Signature] = {}
         self._sessions: dict[str, Session] = {}

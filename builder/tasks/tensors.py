@@ -11,8 +11,8 @@ from pydantic import Field
 
 from builder.errors import UnsupportedError, UsageError
 from builder.inputs import random_inputs
-from builder.model import Array, Model, Signature, Tensors, TensorSpec, places
-from builder.tasks.run import MODEL, Runner
+from builder.model import WHOLE, Array, Model, Signature, Tensors, TensorSpec, places
+from builder.tasks.run import Runner
 from builder.tasks.task import Options, Stages, Task, parse
 
 NAME = "tensors"
@@ -44,7 +44,7 @@ def build(model: Model, options: Mapping[str, Any], files: Mapping[str, Path]) -
     Raises:
         UsageError: Options that are unknown, wrong, or don't fit the model.
     """
-    return build_parts({MODEL: model}, options, files)
+    return build_parts({WHOLE: model}, options, files)
 
 
 def build_parts(
