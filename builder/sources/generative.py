@@ -45,6 +45,10 @@ KEY_VALUE = ("key", "value")
 DECODERS = {"attention_mask": "decoder_attention_mask"}
 """What an encoder-decoder model calls its decoder's arguments; it has no positions to be given."""
 
+NO_CACHE = "what its layers keep between runs aren't keys and values"
+
+OWN_PARTS = "Export the parts that you need with a PyTorch factory."
+
 CLOSE = 1e-3
 """How far scores may be from those of a run without a cache."""
 
@@ -64,6 +68,8 @@ def parts(model: Any, name: str) -> TorchParts:
     """
     import torch
 
+    if model._is_stateful:
+        raise UnsupportedError(name, NO_CACHE, OWN_PARTS)
     model.eval()
     with torch.no_grad():
         if model.config.is_encoder_decoder:
@@ -223,11 +229,7 @@ def _pairs(cache: Any, name: str) -> Cache:
         UnsupportedError: Some have none.
     """
     if not cache.layers or any(layer.keys is None for layer in cache.layers):
-        raise UnsupportedError(
-            name,
-            "what its layers keep between runs aren't keys and values",
-            "Export the parts that you need with a PyTorch factory.",
-        )
+        raise UnsupportedError(name, NO_CACHE, OWN_PARTS)
     return _layers(cache)
 
 
@@ -282,5 +284,5 @@ def _first_right(
     raise UnsupportedError(
         name,
         f"it can't be run with a cache of keys and values: {why}",
-        "Export the parts that you need with a PyTorch factory.",
+        OWN_PARTS,
     )
