@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from builder.bundle import manifest as write
+from builder.bundle import thumbnails
 from builder.bundle.references import store_reference
 from builder.bundle.store import Store
 from builder.bundle.weights import Stored, store_variants
@@ -263,12 +264,15 @@ def _sizes(raw: int, wire: int) -> dict[str, int]:
 
 
 def _samples(recipe: ModelRecipe, paths: Sequence[Path], store: Store) -> list[types.Sample]:
-    return [
-        {
+    made: list[types.Sample] = []
+    for sample, path in zip(recipe.samples, paths, strict=True):
+        entry: types.Sample = {
             "title": sample.title,
             "file": store.add(path.read_bytes(), path.suffix),
             "mime": sample.mime,
             "credit": sample.credit,
         }
-        for sample, path in zip(recipe.samples, paths, strict=True)
-    ]
+        if sample.mime.startswith("image/"):
+            entry["thumbnail"] = store.add(thumbnails.thumbnail(path), thumbnails.SUFFIX)
+        made.append(entry)
+    return made

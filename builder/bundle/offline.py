@@ -81,5 +81,7 @@ def _small_files(manifest: types.Manifest) -> Iterator[types.File]:
         yield flavour["glue"]
     for sample in manifest["samples"]:
         yield sample["file"]
+        if "thumbnail" in sample:
+            yield sample["thumbnail"]
     for reference in manifest["references"]:
         yield reference["file"]

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from builder.bundle import _manifest as types
 
 MODELS = "models"
-IMAGE_MIMES = ("image/png", "image/jpeg", "image/webp")
 
 
 def write_site(root: Path, plan: Plan, bundles: Sequence[Path]) -> list[types.Manifest]:
@@ -130,7 +129,7 @@ def _write_entries(
 def _described(entry: types.Manifest) -> Mapping[str, Any]:
     """A manifest with what templates show and would otherwise have to work out."""
     variants = manifest.variants(entry)
-    pictures = [s["file"]["path"] for s in entry["samples"] if s["mime"] in IMAGE_MIMES]
+    pictures = [s["thumbnail"]["path"] for s in entry["samples"] if "thumbnail" in s]
     return {
         **entry,
         "task_title": TASKS[entry["task"]].title,

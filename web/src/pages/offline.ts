@@ -105,6 +105,7 @@ export class Offline {
 
   #extras(): File[] {
     const { samples, references } = this.#manifest;
-    return [...samples, ...references].map(({ file }) => file);
+    const thumbnails = samples.flatMap(({ thumbnail }) => thumbnail ?? []);
+    return [...[...samples, ...references].map(({ file }) => file), ...thumbnails];
   }
 }

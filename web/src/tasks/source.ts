@@ -11,9 +11,6 @@ export interface Given {
   read(turn: Turn): Promise<Blob>;
 }
 
-/** Kinds of picture that every browser shows: a TIFF sample, say, goes by its name alone. */
-const SHOWN = new Set(["image/png", "image/jpeg", "image/webp", "image/gif"]);
-
 export interface SourceOptions {
   /** Value of the file picker's `accept`. */
   readonly accept: string;
@@ -118,8 +115,8 @@ function sampleButton(
     "aria-pressed": "false",
     title: sample.credit,
   });
-  if (SHOWN.has(sample.mime)) {
-    const source = new URL(sample.file.path, page.root).href;
+  if (sample.thumbnail) {
+    const source = new URL(sample.thumbnail.path, page.root).href;
     item.append(h("img", { src: source, alt: "", loading: "lazy", decoding: "async" }));
   }
   item.append(h("span", {}, sample.title));
