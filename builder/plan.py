@@ -134,7 +134,8 @@ def steps(plan: Plan) -> Iterator[str]:
     """The plan in sentences, for `--dry-run`."""
     for job in plan.jobs:
         model = job.recipe
-        yield f"{model.id}: import {model.source} as '{model.title}', task {model.task}"
+        part = f"the {model.part} of " if model.part else ""
+        yield f"{model.id}: import {part}{model.source} as '{model.title}', task {model.task}"
         for pinned in [*model.files.values(), *(sample.file for sample in model.samples)]:
             yield f"{model.id}: fetch {pinned.ref}"
         every = f"every type but {' and '.join(OPT_IN)}"

@@ -182,7 +182,7 @@ def load(
     if len(models) > 1:
         raise UnsupportedError(
             recipe.source,
-            f"it is run in parts ({', '.join(models)}), and a page can have a single one so far",
+            f"it is run in parts: {', '.join(models)}",
             f"Name one: --part {next(iter(models))}, or part in a recipe.",
         )
     return next(iter(models.values()))
