@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from builder.errors import ImportMismatchError, OnnxsiteError, SourceError
+from builder.errors import ImportMismatchError, SourceError
 from builder.model import Array
 from builder.session import Session
 from builder.sources import process
@@ -58,7 +57,9 @@ READERS: Mapping[str, Callable[[Path], Any]] = {
 def export(asked: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Do what the request says."""
     process.say("read the estimator")
-    estimator = _attempt("file", "it can't be read", READERS[asked["kind"]], Path(asked["path"]))
+    estimator = process.attempt(
+        "file", "it can't be read", READERS[asked["kind"]], Path(asked["path"])
+    )
     what = type(estimator).__name__
     if not any(hasattr(estimator, verb) for verb in ("predict", "transform")):
         raise SourceError(
@@ -67,32 +68,15 @@ def export(asked: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             "Save the fitted estimator or pipeline itself.",
         )
     process.say(f"convert the {what}")
-    columns = _attempt("estimator", "its columns aren't known", _columns, estimator)
-    proto = _attempt("estimator", f"its {what} can't be converted", convert, estimator, columns)
+    columns = process.attempt("estimator", "its columns aren't known", _columns, estimator)
+    proto = process.attempt(
+        "estimator", f"its {what} can't be converted", convert, estimator, columns
+    )
     (folder / "model.onnx").write_bytes(proto.SerializeToString())
     process.say("compare with its framework")
     count, note = compare(estimator, columns, proto)
     said = f"{what}: the graph predicts what it does on {count} rows"
     return {"events": [("info", said), *([("info", note)] if note else [])]}
-
-
-def _attempt(what: str, why: str, work: Callable[..., Any], *args: Any) -> Any:
-    """Do what raises whatever a framework raises.
-
-    Raises:
-        SourceError: It did.
-    """
-    try:
-        return work(*args)
-    except OnnxsiteError:
-        raise
-    except Exception as error:
-        traceback.print_exc()
-        raise SourceError(
-            what,
-            f"{why} ({process.first_line(error)})",
-            "Build with -v to see the traceback.",
-        ) from error
 
 
 def _columns(estimator: Any) -> list[Column]:
@@ -205,7 +189,7 @@ def compare(estimator: Any, columns: Sequence[Column], proto: onnx.ModelProto) -
     """
     session = Session(proto.SerializeToString())
     given = rows(columns, missing=takes_missing(estimator))
-    expected = _attempt("estimator", "it fails", _expected, estimator, columns, given)
+    expected = process.attempt("estimator", "it fails", _expected, estimator, columns, given)
     outputs = list(session.run(given).items())
     scores = outputs[-1][1] if len(outputs) > 1 else None
     compared = set()

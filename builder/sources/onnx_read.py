@@ -93,7 +93,7 @@ def load_external(path: Path, proto: onnx.ModelProto) -> None:
         where = {entry.key: entry.value for entry in tensor.external_data}
         what = f"{path.name}, weight '{tensor.name}'"
         location = where.get("location", "")
-        if not _is_inside(location):
+        if not is_inside(location):
             raise ExternalDataError(
                 what,
                 f"its file '{location}' isn't in the model's folder",
@@ -168,7 +168,7 @@ def _of_node(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
             yield from _of_graph(graph)
 
 
-def _is_inside(location: str) -> bool:
+def is_inside(location: str) -> bool:
     """Whether a path stays below its folder, by its text: links in there are the user's own."""
     ways = (PurePosixPath(location), PureWindowsPath(location))
     return bool(location) and not any(

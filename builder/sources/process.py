@@ -111,6 +111,25 @@ def answer(path: Path, work: Callable[[Mapping[str, Any], Path], dict[str, Any]]
     (path.parent / "report.json").write_text(json.dumps(report), encoding="utf-8")
 
 
+def attempt(what: str, why: str, work: Callable[..., Any], *args: Any) -> Any:
+    """In the other process: do what raises whatever a framework raises.
+
+    Raises:
+        SourceError: It did.
+    """
+    try:
+        return work(*args)
+    except OnnxsiteError:
+        raise
+    except Exception as error:
+        traceback.print_exc()
+        raise SourceError(
+            what,
+            f"{why} ({first_line(error)})",
+            "Build with -v to see the traceback.",
+        ) from error
+
+
 def say(step: str) -> None:
     """In the other process: tell how far it is."""
     print(f"{STEP}{step}", flush=True)  # noqa: T201

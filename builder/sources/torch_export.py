@@ -21,7 +21,8 @@ from builder.errors import ImportMismatchError, OnnxsiteError, SourceError
 from builder.model import WHOLE
 from builder.session import Session
 from builder.sources import process
-from builder.sources.torch_module import Tensors, Traced, difference, evaluate
+from builder.sources.agreement import difference
+from builder.sources.torch_module import Tensors, Traced, evaluate
 from builder.sources.torch_spec import TorchExport, TorchParts
 
 OPSET = 18
@@ -172,7 +173,8 @@ def compare(traced: Traced, path: Path, *, fixed: bool) -> str:
             if expected is None:
                 continue
             feeds = {name: tensor.numpy() for name, tensor in inputs.items()}
-            fault = difference(expected, session.run(feeds))
+            wanted = {name: tensor.numpy() for name, tensor in expected.items()}
+            fault = difference(wanted, session.run(feeds), "PyTorch")
             if fault:
                 return fault
     except OnnxsiteError as error:

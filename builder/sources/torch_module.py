@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from builder.sources import process
@@ -231,28 +230,3 @@ def _random(like: Tensors, seed: int) -> Tensors:
             drawn = torch.randint(low, high, tensor.shape, generator=generator)
             made[name] = drawn.to(tensor.dtype)
     return made
-
-
-def difference(expected: Tensors, got: Mapping[str, Any]) -> str:
-    """The first output that isn't near enough, in words; empty where all are."""
-    for name, tensor in expected.items():
-        want, have = tensor.numpy(), np.asarray(got[name])
-        if want.shape != have.shape or want.dtype != have.dtype:
-            return (
-                f"output '{name}' is {have.dtype}{list(have.shape)}, "
-                f"PyTorch's {want.dtype}{list(want.shape)}"
-            )
-        relative, absolute = TOLERANCES.get(want.dtype.name, (0.0, 0.0))
-        with np.errstate(invalid="ignore"):
-            finite = want[np.isfinite(want)]
-            scale = float(np.abs(finite.astype(np.float64)).max(initial=0))
-            if np.allclose(want, have, rtol=relative, atol=absolute * scale, equal_nan=True):
-                continue
-            worst = np.nanmax(np.abs(want.astype(np.float64) - have.astype(np.float64)))
-        return f"output '{name}' is up to {worst:.3g} from PyTorch's, whose largest is {scale:.3g}"
-    return ""
-
-
-TOLERANCES = {"float16": (1e-2, 1e-2), "float32": (1e-3, 1e-4), "float64": (1e-6, 1e-8)}
-"""Relative error, and absolute error as a part of the output's largest magnitude, by dtype: about a
-hundred times what summing in another order costs. Integers and booleans must be equal."""
