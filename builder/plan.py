@@ -15,7 +15,7 @@ from builder import zoo
 from builder.bundle.hosts import HOSTS
 from builder.errors import UsageError
 from builder.recipe import OPT_IN, CalibrationMethod, Isolate, ModelRecipe, Recipe, VariantName
-from builder.sources import estimator, gguf
+from builder.sources import estimator, gguf, tensorflow
 from builder.tasks import TASKS
 
 LayoutName = Literal["site", "hf"]
@@ -196,7 +196,8 @@ def _complete(job: Job) -> Job:
     model = job.recipe
     _known("task", model.task, TASKS)
     stem = re.split(r"[/\\:]", model.source.rstrip("/\\"))[-1]
-    for ending in (".zip", ".gz", ".onnx", gguf.ENDING, *estimator.FORMATS):
+    endings = (".zip", ".gz", ".onnx", gguf.ENDING, *estimator.FORMATS, *tensorflow.FORMATS)
+    for ending in endings:
         stem = stem.removesuffix(ending)
     identifier = model.id or re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-._") or "model"
     title = model.title or stem.replace("_", " ").replace("-", " ")

@@ -61,10 +61,10 @@ class ModelRecipe(_Strict):
     """One model of a site. Everything but `source` has a default.
 
     Attributes:
-        source: A path to an .onnx file or a trained estimator, `package.module:factory`, or a key
-            of `files`.
+        source: A path to an .onnx file, a trained estimator or a model of TensorFlow,
+            `package.module:factory`, or a key of `files`.
         part: The part to build of a model that has several, like `encoder`.
-        trust: Whether code inside the source may run: a pickle's.
+        trust: Whether code inside the source may run: a pickle's, or of Keras's Lambda layers.
         files: Pinned files, fetched before import and handed to a factory by name.
         shapes: Corrected shapes of inputs, by name, where the model's own are false.
         options: What the task wants to know; its keys are documented with the task.

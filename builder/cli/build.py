@@ -55,6 +55,8 @@ A model file: [cyan]python -m builder build model.onnx -o site[/]
 
 scikit-learn: [cyan]python -m builder build pipeline.joblib --trust[/]
 
+TensorFlow: [cyan]python -m builder build model.keras[/]
+
 PyTorch: [cyan]python -m builder build my_package.nets:make_model --task image-classification[/]
 
 Ready-made: [cyan]python -m builder build zoo:efficientnet-lite0 zoo:magika[/]
@@ -136,7 +138,9 @@ A recipe, for one host: [cyan]python -m builder build --recipe site.toml --host 
     default=None,
     help="Whether a service worker keeps the site for offline use.  [default: offline]",
 )
-@click.option("--trust", is_flag=True, help="Let code inside the source run: a pickle's.")
+@click.option(
+    "--trust", is_flag=True, help="Let code inside the source run: a pickle's, a Lambda layer's."
+)
 @click.option("--part", help="Build this part alone, of a model that has several: encoder, say.")
 @click.option("--title", help="Title of the site, and of its model if there is one.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and stop.")
@@ -172,7 +176,8 @@ def build(
     """Turn models into a folder of static files.
 
     SOURCE is an .onnx file, a folder of the Hugging Face Hub, a .gguf file, Whisper as CTranslate2
-    has it, a trained estimator of scikit-learn, LightGBM or XGBoost, a PyTorch factory as
+    has it, a trained estimator of scikit-learn, LightGBM or XGBoost, a model of TensorFlow, Keras,
+    TensorFlow Lite or TensorFlow.js, a PyTorch factory as
     [cyan]package.module:factory[/], or [cyan]zoo:NAME[/] (see [cyan]zoo list[/]).
     """
     console.log_to_stderr(verbose)

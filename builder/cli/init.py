@@ -34,7 +34,9 @@ SHOWN = 5
     show_default=True,
     help="File to write; one that is there stays as it is.",
 )
-@click.option("--trust", is_flag=True, help="Let code inside the source run: a pickle's.")
+@click.option(
+    "--trust", is_flag=True, help="Let code inside the source run: a pickle's, a Lambda layer's."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show what the framework logs.")
 @console.ends_well
 def init(source: str, output: Path, trust: bool, verbose: bool) -> None:

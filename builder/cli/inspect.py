@@ -26,7 +26,9 @@ BYTES_PER_WEIGHT = {"fp32": 4.0, "fp16": 2.0, "int8": 1.0}
 @click.command(epilog="[bold]Example:[/] python -m builder inspect model.onnx --json")
 @click.argument("source")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-@click.option("--trust", is_flag=True, help="Let code inside the source run: a pickle's.")
+@click.option(
+    "--trust", is_flag=True, help="Let code inside the source run: a pickle's, a Lambda layer's."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show what the framework logs.")
 @console.ends_well
 def inspect(source: str, as_json: bool, trust: bool, verbose: bool) -> None:

@@ -17,6 +17,8 @@ from builder.sources import (
     huggingface,
     onnx_file,
     onnx_forms,
+    tensorflow,
+    tfjs,
     torch_factory,
 )
 from builder.sources.torch_spec import TorchExport, TorchParts
@@ -100,6 +102,26 @@ def _load_estimator(given: Given) -> Model:
     )
 
 
+def _load_tensorflow(given: Given) -> Model:
+    return tensorflow.load(
+        given.path,
+        trust=given.recipe.trust,
+        work=given.work,
+        shapes=given.recipe.shapes,
+        progress=given.progress,
+    )
+
+
+def _load_tfjs(given: Given) -> Model:
+    return tfjs.load(
+        given.path,
+        fetched=given.files,
+        work=given.work,
+        shapes=given.recipe.shapes,
+        progress=given.progress,
+    )
+
+
 def _load_onnx(given: Given) -> Model:
     path = onnx_forms.find(given.path, given.work)
     return onnx_file.load(path, shapes=given.recipe.shapes)
@@ -111,6 +133,18 @@ IMPORTERS = (
         lambda source, _path: torch_factory.matches(source),
         _load_factory,
         ("torch",),
+    ),
+    Importer(
+        "the JSON of a TensorFlow.js model",
+        lambda _source, path: tfjs.matches(path),
+        _load_tfjs,
+        tensorflow.PACKAGES,
+    ),
+    Importer(
+        "a SavedModel, or a file of Keras or TensorFlow Lite",
+        lambda _source, path: tensorflow.matches(path),
+        _load_tensorflow,
+        tensorflow.PACKAGES,
     ),
     Importer(
         "a trained estimator of scikit-learn, LightGBM or XGBoost",
