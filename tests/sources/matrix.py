@@ -5,7 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from tests.sources import test_estimators, test_generative, test_huggingface, test_onnx_forms
+from tests.sources import (
+    tensorflow_names,
+    test_estimators,
+    test_generative,
+    test_huggingface,
+    test_onnx_forms,
+    test_tensorflow,
+    test_tfjs,
+)
 
 PASSES = "as the framework"
 
@@ -26,6 +34,23 @@ def rows() -> Iterator[tuple[str, str, str]]:
         yield "Hugging Face, writing", name, f"refused: {why}"
     for kind, name in test_generative.REAL.items():
         yield kind, name, WRITES
+    for what, names in {
+        "Keras": tensorflow_names.KERAS,
+        "SavedModel": tensorflow_names.SAVED,
+        "TensorFlow Lite": tensorflow_names.LITE,
+        "Basic Pitch, whose ONNX file gives the same": tensorflow_names.PITCHES,
+        "TensorFlow.js, graph": tensorflow_names.GRAPHS,
+        "TensorFlow.js, layers": test_tfjs.LAYERS,
+    }.items():
+        for name in names:
+            yield what, name, PASSES
+    yield "TensorFlow.js, graph", "CenterNet on photographs", PASSES
+    for name, (_, why) in test_tensorflow.UNREAD.items():
+        yield "Keras", name, f"refused: {why.partition('.*')[0]}"
+    for name, why in tensorflow_names.REFUSED.items():
+        yield "TensorFlow", name, f"refused: {why}"
+    for name, (_, _, why) in test_tfjs.BROKEN.items():
+        yield "TensorFlow.js, graph", name, f"refused: {why}"
     for kind, estimators in {
         "classifier": test_estimators.CLASSIFIERS,
         "regressor": test_estimators.REGRESSORS,
