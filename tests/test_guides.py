@@ -45,4 +45,10 @@ def test_a_guide(title: str, tmp_path: Path) -> None:
 
 
 def test_every_framework_has_one() -> None:
-    assert list(SECTIONS) == ["scikit-learn", "PyTorch", "Hugging Face", "Plain ONNX"]
+    assert list(SECTIONS) == [
+        "scikit-learn",
+        "PyTorch",
+        "TensorFlow",
+        "Hugging Face",
+        "Plain ONNX",
+    ]
