@@ -7,13 +7,14 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 import onnx
 
 from builder.cache import cache_dir
+from builder.fetch import Located
 from builder.plan import Job
 from builder.tools import versions
 
@@ -26,7 +27,7 @@ IRRELEVANT = {"cli", "server", "verify", "bench", "_web", "_static"}
 
 def key(
     job: Job,
-    files: Mapping[str, Path],
+    located: Located,
     samples: Sequence[Path],
     calibration: Sequence[Path] = (),
     *,
@@ -37,8 +38,9 @@ def key(
     A factory in the user's own code may import anything, so its bundle is never cached; the
     factories of the zoo are part of this package and change with its digest.
     """
-    recipe = job.recipe
-    digest = hashlib.sha256()
+    recipe, files = located.recipe, located.files
+    digest = hashlib.sha256(job.recipe.source.encode())  # it may be pinned by `located` alone
+    digest.update(str(job.recipe.sha256).encode())
     if recipe.source in files:
         parts: Iterator[Path] | list[Path] = []
     elif ":" in recipe.source:
@@ -46,7 +48,7 @@ def key(
             return None
         parts = []
     elif (job.base / recipe.source).is_dir():
-        parts = sorted(p for p in (job.base / recipe.source).rglob("*") if p.is_file())
+        parts = _inside(job.base / recipe.source)
     else:
         parts = _with_external_data(job.base / recipe.source)
     digest.update(recipe.model_copy(update={"calibration": None}).model_dump_json().encode())
@@ -58,7 +60,8 @@ def key(
     ]
     digest.update(json.dumps(made_by).encode())
     digest.update(_code().encode())
-    for path in (*parts, *files.values(), *samples, *calibration):
+    fetched = [p for f in files.values() for p in (_inside(f) if f.is_dir() else [f])]
+    for path in (*parts, *fetched, *samples, *calibration):
         if not path.is_file():
             return None  # importing it will say what is wrong, better than we can here
         digest.update(path.read_bytes())
@@ -102,6 +105,10 @@ def _code() -> str:
         if relative.parts[0] not in IRRELEVANT and path.suffix in {".py", ".toml", ".txt", ".json"}:
             digest.update(f"{relative.as_posix()}\0".encode() + path.read_bytes())
     return digest.hexdigest()
+
+
+def _inside(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def _with_external_data(path: Path) -> Iterator[Path]:

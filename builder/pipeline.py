@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from builder.bundle.hosts import HOSTS
 from builder.bundle.manifest import dumps
 from builder.bundle.store import Store
 from builder.errors import OnnxsiteError, UsageError
-from builder.fetch import fetch
+from builder.fetch import Located, fetch, locate
 from builder.model import Model
 from builder.plan import Job, LayoutName, Plan
 from builder.recipe import ModelRecipe
@@ -81,9 +81,15 @@ def run(plan: Plan, report: Report = lambda _model, _step: None) -> Result:
     with tempfile.TemporaryDirectory(prefix="onnxsite-") as scratch:
         bundles: list[Path] = []
         cached: list[str] = []
+        jobs: list[Job] = []
         for job in plan.jobs:
             try:
-                folder, hit = _bundle(job, HOSTS[plan.host].shard_bytes, Path(scratch), report)
+                report(job.recipe.id, "fetch files")
+                located = locate(job.recipe, base=job.base)
+                jobs.append(replace(job, recipe=located.recipe))
+                folder, hit = _bundle(
+                    job, located, HOSTS[plan.host].shard_bytes, Path(scratch), report
+                )
             except OnnxsiteError as error:
                 error.add_note(job.recipe.id)
                 raise
@@ -91,20 +97,28 @@ def run(plan: Plan, report: Report = lambda _model, _step: None) -> Result:
             cached += [job.recipe.id] * hit
         with output.replacing(plan.out) as staging:
             report(plan.layout, "write the folder")
-            manifests = layout.write(staging, plan, bundles)
+            manifests = layout.write(staging, replace(plan, jobs=tuple(jobs)), bundles)
         ids = [entry["id"] for entry in manifests]
         reports = {name: plan.out / layout.reports.format(name) for name in ids}
         return Result(plan.out, tuple(manifests), tuple(cached), reports)
 
 
-def _bundle(job: Job, shard_bytes: int, scratch: Path, report: Report) -> tuple[Path, bool]:
-    """A model's bundle folder, and whether an earlier build had made the same."""
-    recipe = job.recipe
-    report(recipe.id, "fetch files")
-    files = {name: fetch(pinned, base=job.base) for name, pinned in recipe.files.items()}
+def _bundle(
+    job: Job, located: Located, shard_bytes: int, scratch: Path, report: Report
+) -> tuple[Path, bool]:
+    """A model's bundle folder, and whether an earlier build had made the same.
+
+    Args:
+        job: As it was asked for: whether its source is pinned stands in the bundle.
+        located: What it names.
+        shard_bytes: The host's limit of a file.
+        scratch: A folder for this and other models.
+        report: Told every step.
+    """
+    recipe, files = located.recipe, located.files
     samples = [fetch(sample.file, base=job.base) for sample in recipe.samples]
     calibration = _calibration(job)
-    key = bundle_cache.key(job, files, samples, calibration, shard_bytes=shard_bytes)
+    key = bundle_cache.key(job, located, samples, calibration, shard_bytes=shard_bytes)
     found = bundle_cache.find(key)
     if found is not None:
         report(recipe.id, "unchanged, taken from the cache")
@@ -112,7 +126,9 @@ def _bundle(job: Job, shard_bytes: int, scratch: Path, report: Report) -> tuple[
     folder, work = scratch / recipe.id, scratch / f"{recipe.id}.work"
     folder.mkdir()
     work.mkdir()
-    built = build_model(job, files, samples, calibration, work, report)
+    built = build_model(
+        replace(job, recipe=recipe), files, samples, calibration, work, report, located=located
+    )
     manifest = write_bundle(built, Store(folder, shard_bytes))
     (folder / bundle_cache.REPORT).write_bytes(dumps(report_of(built.variants)))
     (folder / bundle_cache.MANIFEST).write_bytes(dumps(manifest))
@@ -142,6 +158,8 @@ def build_model(
     calibration: Sequence[Path],
     work: Path,
     report: Report,
+    *,
+    located: Located | None = None,
 ) -> Built:
     """Import, normalise, add pre and post, convert and judge one model.
 
@@ -152,6 +170,7 @@ def build_model(
         calibration: Files like the samples that conversions are calibrated on.
         work: An empty folder for intermediate files.
         report: Told every step.
+        located: Where a source was fetched from.
 
     Raises:
         SourceError: The source can't become a model.
@@ -162,6 +181,9 @@ def build_model(
     report(recipe.id, "import")
     imported = sources.load_parts(recipe, base=job.base, files=files, work=work)
     parts = imported.models
+    if located is not None:
+        for model in parts.values():
+            located.tell(model)
     report(recipe.id, "make references")
     stages = _stages(recipe, parts, files)
     decoded = [stages.decode(path) for path in samples]

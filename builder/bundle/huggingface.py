@@ -19,7 +19,7 @@ from builder.bundle import model_card
 from builder.bundle.weights import PROTO_LIMIT, restore
 from builder.bundle_cache import MANIFEST, REPORT
 from builder.errors import UsageError
-from builder.fetch import fetch, parse
+from builder.fetch import fetch, locate, parse
 from builder.plan import Job, Plan
 from builder.recipe import VariantName
 
@@ -86,8 +86,11 @@ def check(plan: Plan) -> None:
 def companions(job: Job) -> dict[str, Path]:
     """Files to copy by their names: those of the recipe's `files`, else those beside the source."""
     found: dict[str, Path] = {}
-    if ":" not in job.recipe.source:
-        folder = (job.base / job.recipe.source).parent
+    source = job.recipe.source
+    hub = source.startswith("hf:")
+    if hub or ":" not in source:
+        path = locate(job.recipe, base=job.base).files[source] if hub else job.base / source
+        folder = path if path.is_dir() else path.parent
         # On the hub graphs lie in a folder of their own, below their companions.
         around = (folder, folder.resolve().parent)
         lies = next((place for place in around if (place / CONFIG).is_file()), folder)

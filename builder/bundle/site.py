@@ -140,7 +140,15 @@ def _described(entry: types.Manifest) -> Mapping[str, Any]:
 
 def _without_paths(recipe: Any) -> Any:
     """The recipe as it may be published: local sources by their names, not by their places."""
-    changes = {} if ":" in recipe.source else {"source": Path(recipe.source).name}
+    changes: dict[str, Any] = {}
+    if ":" not in recipe.source:
+        changes["source"] = Path(recipe.source).name
+    changes["files"] = {
+        key: pinned.model_copy(update={"ref": Path(pinned.ref).name})
+        if Path(pinned.ref).is_absolute()
+        else pinned
+        for key, pinned in recipe.files.items()
+    }
     if recipe.calibration is not None:
         changes["calibration"] = Path(recipe.calibration).name
     return recipe.model_copy(update=changes)

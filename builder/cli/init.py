@@ -10,13 +10,14 @@ from pathlib import Path
 
 import rich_click as click
 
-from builder import recipe
+from builder import plan, recipe
 from builder.bundle.hosts import HOSTS
-from builder.cli import console
+from builder.cli import console, flags
 from builder.cli.inspect import imported
 from builder.errors import OutputError
+from builder.fetch import is_reference
 from builder.model import Model, TensorSpec
-from builder.recipe import ModelRecipe
+from builder.recipe import ModelRecipe, Pinned
 from builder.tasks import TASKS
 from builder.tasks.run import join
 
@@ -34,12 +35,18 @@ SHOWN = 5
     show_default=True,
     help="File to write; one that is there stays as it is.",
 )
-@click.option(
-    "--trust", is_flag=True, help="Let code inside the source run: a pickle's, a Lambda layer's."
-)
+@flags.source_options
 @click.option("-v", "--verbose", is_flag=True, help="Show what the framework logs.")
 @console.ends_well
-def init(source: str, output: Path, trust: bool, verbose: bool) -> None:
+def init(
+    source: str,
+    output: Path,
+    sha256: str | None,
+    weights: str | None,
+    shapes: flags.Described,
+    trust: bool,
+    verbose: bool,
+) -> None:
     """Write a commented recipe for a model.
 
     SOURCE is what [cyan]build[/] takes, and is imported to see what it holds.
@@ -47,14 +54,25 @@ def init(source: str, output: Path, trust: bool, verbose: bool) -> None:
     console.log_to_stderr(verbose)
     if output.exists():
         raise OutputError(str(output), "it is there already", "Name another file with -o.")
-    asked, models = imported(source, trust=trust)
-    given = Path(source)
-    if given.exists():
-        source = Path(os.path.relpath(given, output.resolve().parent)).as_posix()
+    asked, models = imported(
+        source, flags.asked(sha256=sha256, weights=weights, shapes=shapes, trust=trust)
+    )
+    folder = output.resolve().parent
+    if Path(source).exists():
+        source = _relative(source, folder)
+    elif is_reference(asked.source):
+        source = asked.source  # with its commit
+    if weights is not None and not is_reference(weights):
+        local = Pinned(ref=_relative(weights, folder))
+        asked = asked.model_copy(update={"files": {**asked.files, plan.WEIGHTS: local}})
     text = "\n".join(lines(asked, models, source, output.name)) + "\n"
     recipe.parse(tomllib.loads(text), output.name)  # what is written can be read
     output.write_text(text, encoding="utf-8")
     console.out.print(f"{output}: build it with [cyan]python -m builder build --recipe {output}[/]")
+
+
+def _relative(path: str, folder: Path) -> str:
+    return Path(os.path.relpath(path, folder)).as_posix()
 
 
 def lines(asked: ModelRecipe, models: Mapping[str, Model], source: str, name: str) -> Iterator[str]:
@@ -77,6 +95,16 @@ def lines(asked: ModelRecipe, models: Mapping[str, Model], source: str, name: st
     yield f"source = {text(source, ensure_ascii=False)}"
     if len(models) > 1:
         yield f"# part = {text(next(iter(models)))}  # to build one of {', '.join(models)} alone"
+    if asked.sha256 is not None:
+        yield f"sha256 = {text(asked.sha256)}  # what was fetched; another file is refused"
+    own = {} if source.startswith(plan.ZOO_PREFIX) else asked.files  # the zoo's go without saying
+    for key, pinned in own.items():
+        pin = f", sha256 = {text(pinned.sha256)}" if pinned.sha256 is not None else ""
+        yield f"files.{key} = {{ ref = {text(pinned.ref, ensure_ascii=False)}{pin} }}"
+    for key, shape in asked.shapes.items():
+        yield f"shapes.{text(key)} = {text(shape)}  # a name is a free axis"
+    for key, dtype in asked.types.items():
+        yield f"types.{text(key)} = {text(dtype)}"
     if asked.trust:
         yield "trust = true  # the code in the source may run"
     yield f"id = {text(asked.id)}  # names the page: models/{asked.id}/"

@@ -14,8 +14,8 @@ import rich_click as click
 from rich.table import Table
 
 from builder import plan, sources
-from builder.cli import console
-from builder.fetch import fetch
+from builder.cli import console, flags
+from builder.fetch import locate
 from builder.model import Model, TensorSpec
 from builder.recipe import ModelRecipe
 from builder.webruntime.support import cpu_operators
@@ -26,19 +26,27 @@ BYTES_PER_WEIGHT = {"fp32": 4.0, "fp16": 2.0, "int8": 1.0}
 @click.command(epilog="[bold]Example:[/] python -m builder inspect model.onnx --json")
 @click.argument("source")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-@click.option(
-    "--trust", is_flag=True, help="Let code inside the source run: a pickle's, a Lambda layer's."
-)
+@flags.source_options
 @click.option("-v", "--verbose", is_flag=True, help="Show what the framework logs.")
 @console.ends_well
-def inspect(source: str, as_json: bool, trust: bool, verbose: bool) -> None:
+def inspect(
+    source: str,
+    as_json: bool,
+    sha256: str | None,
+    weights: str | None,
+    shapes: flags.Described,
+    trust: bool,
+    verbose: bool,
+) -> None:
     """Show a model's inputs, outputs, operators and sizes, and where it can run.
 
     SOURCE is what [cyan]build[/] takes. A source that can't be built is refused with the reason
     that [cyan]build[/] would give.
     """
     console.log_to_stderr(verbose)
-    recipe, models = imported(source, trust=trust)
+    recipe, models = imported(
+        source, flags.asked(sha256=sha256, weights=weights, shapes=shapes, trust=trust)
+    )
     reports = {name: describe(model) for name, model in models.items()}
     licence = {"licence": recipe.licence.name}
     if as_json:
@@ -52,17 +60,22 @@ def inspect(source: str, as_json: bool, trust: bool, verbose: bool) -> None:
         _show(f"{recipe.title}{part}", {**report, **licence})
 
 
-def imported(source: str, *, trust: bool) -> tuple[ModelRecipe, Mapping[str, Model]]:
-    """What `build` would be asked for by this source alone, and the parts that it would import.
+def imported(source: str, asked: plan.Flags) -> tuple[ModelRecipe, Mapping[str, Model]]:
+    """What `build` would be asked for by this source and flags alone, with its pin, and the parts
+    that it would import.
 
     Raises:
         OnnxsiteError: What it would be refused with.
     """
-    job = plan.make([source], Path("build"), flags=plan.Flags(trust=trust)).jobs[0]
+    job = plan.make([source], Path("build"), flags=asked).jobs[0]
+    located = locate(job.recipe, base=job.base)
     with tempfile.TemporaryDirectory(prefix="onnxsite-") as work:
-        files = {key: fetch(pin, base=job.base) for key, pin in job.recipe.files.items()}
-        parts = sources.load_parts(job.recipe, base=job.base, files=files, work=Path(work))
-        return job.recipe, parts.models
+        parts = sources.load_parts(
+            located.recipe, base=job.base, files=located.files, work=Path(work)
+        )
+    for model in parts.models.values():
+        located.tell(model)
+    return located.recipe, parts.models
 
 
 def describe(model: Model) -> dict[str, Any]:

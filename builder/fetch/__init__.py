@@ -4,6 +4,7 @@
 """
 
 from builder.fetch.files import digest, fetch
-from builder.fetch.reference import Reference, parse
+from builder.fetch.reference import Reference, is_reference, parse
+from builder.fetch.source import Located, locate
 
-__all__ = ["Reference", "digest", "fetch", "parse"]
+__all__ = ["Located", "Reference", "digest", "fetch", "is_reference", "locate", "parse"]

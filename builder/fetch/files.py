@@ -7,7 +7,7 @@ from pathlib import Path
 
 from builder.cache import cache_dir
 from builder.errors import FetchError
-from builder.fetch import hub, packages
+from builder.fetch import hub, packages, web
 from builder.fetch.disk import scratch_folder, sha256, writing
 from builder.fetch.reference import FORM, Reference, parse
 from builder.recipe import Pinned
@@ -16,6 +16,7 @@ EXTRACT: dict[str, Callable[[Reference, Path], None]] = {
     "pypi": packages.extract,
     "npm": packages.extract,
     "hf": hub.extract,
+    "web": web.extract,
 }
 """How to get a file, by the kind of its reference."""
 
@@ -65,13 +66,26 @@ def digest(ref: str) -> str:
     Raises:
         FetchError: It isn't a reference, or it can't be fetched.
     """
+    return obtain(ref)[1]
+
+
+def obtain(ref: str) -> tuple[Path, str]:
+    """The file that a reference names, as it is today, and its SHA-256 to pin it by.
+
+    Raises:
+        FetchError: It isn't a reference, or it can't be fetched.
+    """
     reference = parse(ref)
     if reference is None:
         raise FetchError(ref, "it isn't a reference to a file of a package", FORM)
-    with writing(), scratch_folder(cache_dir()) as scratch:
-        fresh = scratch / "member"
+    kept = cache_dir() / "files"
+    with writing(), scratch_folder(kept) as scratch:
+        fresh = scratch / Path(reference.member).name
         EXTRACT[reference.kind](reference, fresh)
-        return sha256(fresh)
+        actual = sha256(fresh)
+        target = kept / actual / fresh.name
+        target.parent.mkdir(exist_ok=True)
+        return fresh.replace(target), actual
 
 
 def _local(pinned: Pinned, base: Path) -> Path:

@@ -20,6 +20,7 @@ from builder.sources import (
     tensorflow,
     tfjs,
     torch_factory,
+    torch_files,
 )
 from builder.sources.torch_spec import TorchExport, TorchParts
 
@@ -92,6 +93,20 @@ def _load_with(factory: str) -> Callable[[Given], Parts]:
     return load
 
 
+def _load_torch(given: Given) -> Parts:
+    recipe = given.recipe
+    return torch_factory.load(
+        torch_files.SOURCE,
+        base=given.base,
+        files={"path": given.path},
+        work=given.work,
+        shapes={},  # they make its inputs; there is nothing to correct
+        progress=given.progress,
+        name=given.path.name,
+        arguments={"shapes": recipe.shapes, "types": recipe.types, "trust": recipe.trust},
+    )
+
+
 def _load_estimator(given: Given) -> Model:
     return estimator.load(
         given.path,
@@ -123,7 +138,7 @@ def _load_tfjs(given: Given) -> Model:
 
 
 def _load_onnx(given: Given) -> Model:
-    path = onnx_forms.find(given.path, given.work)
+    path = onnx_forms.find(given.path, given.work, given.recipe.part)
     return onnx_file.load(path, shapes=given.recipe.shapes)
 
 
@@ -171,7 +186,13 @@ IMPORTERS = (
         ("gguf", "torch", "transformers"),
     ),
     Importer(
-        "an .onnx file, a .gz or .zip of one, or a folder with one",
+        "an exported program (.pt2) or TorchScript of PyTorch",
+        lambda _source, path: torch_files.matches(path),
+        _load_torch,
+        ("torch",),
+    ),
+    Importer(
+        "an .onnx file, a .gz, .zip or .tar.gz of one, or a folder with one",
         lambda _source, path: path.suffix == ".onnx" or path.exists(),
         _load_onnx,
     ),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,6 +24,9 @@ from builder.errors import OnnxsiteError, SourceError
 
 STEP = "@step "
 """What marks a progress line."""
+
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
+"""What frameworks write into messages for terminals."""
 
 CODE = Path(__file__).resolve().parents[2]
 """The folder that holds the package `builder`, for the other process to find it."""
@@ -137,5 +141,5 @@ def say(step: str) -> None:
 
 def first_line(error: BaseException) -> str:
     """The class and first line of an error."""
-    lines = str(error).strip().splitlines()
+    lines = COLOUR.sub("", str(error)).strip().splitlines()
     return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__

@@ -36,7 +36,11 @@ Rung = Callable[[Traced, Path], None]
 
 def by_capture(traced: Traced, path: Path) -> None:
     """The first rung: PyTorch's graph capture, with free axes."""
-    dims = {name: torch.export.Dim(name) for axes in traced.axes.values() for name in axes.values()}
+    dims = {
+        name: torch.export.Dim(name, **traced.range_of(name))
+        for axes in traced.axes.values()
+        for name in axes.values()
+    }
     shapes = tuple(
         {axis: dims[name] for axis, name in traced.axes.get(key, {}).items()}
         for key in traced.inputs
@@ -66,8 +70,12 @@ def by_fixed_tracing(traced: Traced, path: Path) -> None:
 
 
 def _trace(traced: Traced, path: Path, axes: Mapping[str, Mapping[int, str]]) -> None:
+    module: torch.nn.Module = traced.flat
+    if any(isinstance(child, torch.jit.ScriptModule) for child in module.modules()):
+        # The exporter's own tracing can't enter it; with a script around it there's nothing to.
+        module = torch.jit.trace(module, tuple(traced.inputs.values()), check_trace=False)  # type: ignore[no-untyped-call]
     torch.onnx.export(
-        traced.flat,
+        module,
         tuple(traced.inputs.values()),
         path,
         input_names=list(traced.inputs),
@@ -106,11 +114,16 @@ def resolve(source: str, base: Path) -> Callable[..., Any]:
     return factory  # type: ignore[no-any-return]
 
 
-def make(factory: Callable[..., Any], files: Mapping[str, str]) -> TorchParts:
+def make(
+    factory: Callable[..., Any],
+    files: Mapping[str, str],
+    arguments: Mapping[str, Any] | None = None,
+) -> TorchParts:
     """Call a factory with the files that it has parameters for, and read what it returns."""
     torch.manual_seed(0)  # weights that nobody loads are the same in every build
     wanted = inspect.signature(factory).parameters
-    result = factory(**{name: Path(path) for name, path in files.items() if name in wanted})
+    given = {name: Path(path) for name, path in files.items() if name in wanted}
+    result = factory(**given, **(arguments or {}))
     if isinstance(result, tuple) and len(result) == 2:
         result = TorchExport(*result)
     if isinstance(result, TorchExport):
@@ -211,7 +224,7 @@ def export(asked: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 def _make(source: str, asked: Mapping[str, Any]) -> tuple[TorchParts, dict[str, Traced]]:
     try:
-        made = make(resolve(source, Path(asked["base"])), asked["files"])
+        made = make(resolve(source, Path(asked["base"])), asked["files"], asked.get("arguments"))
         return made, {name: Traced(spec) for name, spec in made.parts.items()}
     except OnnxsiteError:
         raise

@@ -42,6 +42,7 @@ def load(
     shapes: onnx_file.Shapes,
     progress: Callable[[str], None],
     name: str = "",
+    arguments: Mapping[str, object] | None = None,
 ) -> Parts:
     """Export what a factory makes, compared with PyTorch on seeded inputs of several shapes.
 
@@ -54,6 +55,7 @@ def load(
         shapes: See `onnx_file.load`.
         progress: Told each step.
         name: What the source is called in messages; the file or function itself if left out.
+        arguments: What else a factory of our own gets, as JSON can hold it.
 
     Raises:
         MissingExtraError: PyTorch isn't installed.
@@ -66,7 +68,12 @@ def load(
             name, "PyTorch isn't installed", "Install it: pip install 'onnxsite[torch]'."
         )
     paths = {key: str(path.resolve()) for key, path in files.items()}
-    request = {"source": source, "base": str(base.resolve()), "files": paths}
+    request = {
+        "source": source,
+        "base": str(base.resolve()),
+        "files": paths,
+        "arguments": dict(arguments or {}),
+    }
     report = process.run(EXPORTER, name, request, work, progress)
     models = {}
     for part, events in report["events"].items():

@@ -78,6 +78,7 @@ class Traced:
             )
             self.axes, self._extents, self.inputs = {}, {}, inputs
         self._asked = spec.extents
+        self._limits = spec.limits
         self._draw = spec.draw or self._drawn
         self.outputs = _output_names(spec, self.flat, self.inputs)
         self.output_axes = self._follow()
@@ -98,11 +99,21 @@ class Traced:
             for extent in self._asked.get(
                 name, BATCHES if name in firsts else (2 * self._extents[name],)
             )
+            if self._allows(name, extent)
         ]
         for seed in seeds:
             for size in sizes or [{}]:
                 with torch.no_grad():
                     yield dict(self._draw({**self._extents, **size}, seed))
+
+    def range_of(self, name: str) -> dict[str, int]:
+        """The limits of a free axis, as graph capture takes them."""
+        low, high = self._limits.get(name, (0, None))
+        return {key: value for key, value in (("min", low), ("max", high)) if value}
+
+    def _allows(self, name: str, extent: int) -> bool:
+        low, high = self._limits.get(name, (0, None))
+        return low <= extent and (high is None or extent <= high)
 
     def _drawn(self, extents: Mapping[str, int], seed: int) -> Tensors:
         return _random(self._resized(self.inputs, extents), seed)

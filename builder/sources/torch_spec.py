@@ -29,6 +29,7 @@ class TorchExport:
             PyTorch one at a time; a batch of 1 and of 3 and twice the others if left out.
         draw: From an extent for each of those names and a seed, inputs to compare; random ones of
             the example's kind if left out, which a cache, say, never looks like.
+        limits: Lowest and highest length of free axes, by name, where the module takes no others.
     """
 
     module: torch.nn.Module
@@ -37,6 +38,7 @@ class TorchExport:
     dynamic: Mapping[str, Mapping[int, str]] | None = None
     extents: Mapping[str, Sequence[int]] = field(default_factory=dict)
     draw: Callable[[Mapping[str, int], int], Mapping[str, torch.Tensor]] | None = None
+    limits: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

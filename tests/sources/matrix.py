@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 
@@ -13,6 +14,7 @@ from tests.sources import (
     test_onnx_forms,
     test_tensorflow,
     test_tfjs,
+    test_torch_files,
 )
 
 PASSES = "as the framework"
@@ -20,10 +22,20 @@ PASSES = "as the framework"
 WRITES = "the tokens that transformers writes"
 
 
+def plain(pattern: str) -> str:
+    """A pattern that a message must match, for people."""
+    words = re.sub(r"\\(.)", r"\1", pattern.replace(".*", " … "))
+    return words.replace("|", " or ")
+
+
 def rows() -> Iterator[tuple[str, str, str]]:
     """Of every row of the tests: what it is of, what it is, and how it ends."""
     for name in test_onnx_forms.FORMS:
         yield "ONNX", name, "as the file"
+    for name in test_torch_files.FILES:
+        yield "PyTorch's own file", name, PASSES
+    for name, (*_, why) in test_torch_files.REFUSED.items():
+        yield "PyTorch's own file", name, f"refused: {plain(why)}"
     for name in test_huggingface.ENCODERS:
         yield "Hugging Face", name, PASSES
     for name, (_, why) in test_huggingface.REFUSED.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -50,6 +51,13 @@ def archive(folder: Path) -> Path:
     return folder / "it.zip"
 
 
+def tarball(folder: Path) -> Path:
+    save(folder / "parts" / "it.onnx", apart=True)
+    with tarfile.open(folder / "it.tar.gz", "w:gz") as packed:
+        packed.add(folder / "parts", "export")
+    return folder / "it.tar.gz"
+
+
 def hub(folder: Path) -> Path:
     save(folder / "hub" / "onnx" / "model.onnx")
     save(folder / "hub" / "onnx" / "model_quantized.onnx")
@@ -63,14 +71,17 @@ def single(folder: Path) -> Path:
 FORMS: Mapping[str, Callable[[Path], Path]] = {
     "gzip": gz,
     "zip with weights apart": archive,
+    "tar.gz with weights apart": tarball,
     "hub": hub,
     "folder": single,
 }
 
 
-def load(path: Path, work: Path) -> Model:
+def load(path: Path, work: Path, part: str | None = None) -> Model:
     work.mkdir()
-    return sources.load(ModelRecipe(source=str(path)), base=path.parent, files={}, work=work)
+    return sources.load(
+        ModelRecipe(source=str(path), part=part), base=path.parent, files={}, work=work
+    )
 
 
 @pytest.mark.parametrize("make", FORMS.values(), ids=FORMS)
@@ -94,3 +105,4 @@ def test_several_models_are_named(tmp_path: Path) -> None:
         save(tmp_path / "parts" / f"{name}.onnx")
     with pytest.raises(NotAModelError, match=r"holds 2 models .decoder\.onnx, encoder\.onnx"):
         load(tmp_path / "parts", tmp_path / "work")
+    assert load(tmp_path / "parts", tmp_path / "one", "encoder").provenance.name == "encoder.onnx"
