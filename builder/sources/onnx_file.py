@@ -61,10 +61,14 @@ def from_proto(proto: onnx.ModelProto, provenance: Provenance, *, shapes: Shapes
     """Make a model of a protobuf that is whole in memory; see `load` for what it raises."""
     try:
         onnx_read.check_weights(proto)
+        negative = _free_negative(proto.graph)
         lowered = onnx_ml.lower(proto)
         model = Model(_to_ir(lowered.proto), Signature((), ()), provenance)
         if lowered.proto is not proto:
             model.event("info", "import", "operators of ai.onnx.ml became standard ones")
+        if negative:
+            said = f"negative sizes of {', '.join(negative)} are taken for free axes"
+            model.event("info", "import", said)
         support.check(model.ir)
         feeds = _declared_inputs(model.ir.graph, shapes)
         session = onnx_ml.Original(proto, lowered)
@@ -80,6 +84,17 @@ def from_proto(proto: onnx.ModelProto, provenance: Provenance, *, shapes: Shapes
     except SourceError as error:
         raise type(error)(f"{provenance.name}, {error.what}", error.why, error.remedy) from error
     return model
+
+
+def _free_negative(graph: onnx.GraphProto) -> list[str]:
+    """Make free axes of sizes below 0, as some converters write them; whose they were."""
+    found = []
+    for value in (*graph.input, *graph.output):
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if dim.HasField("dim_value") and dim.dim_value < 0:
+                dim.dim_param = f"{value.name}_{axis}"
+                found.append(value.name)
+    return list(dict.fromkeys(found))
 
 
 def _to_ir(proto: onnx.ModelProto) -> ir.Model:

@@ -35,7 +35,7 @@ def find(path: Path, work: Path, part: str | None = None) -> Path:
     try:
         if path.name.endswith(TARBALLS):
             with tarfile.open(path) as tarball:
-                tarball.extractall(target, filter="data")  # which keeps every name inside
+                tarball.extractall(target, filter="data")
             return _only(target, path, part)
         if path.suffix == ".gz":
             target.mkdir()
@@ -45,7 +45,7 @@ def find(path: Path, work: Path, part: str | None = None) -> Path:
             return file
         if path.suffix == ".zip":
             with zipfile.ZipFile(path) as archive:
-                archive.extractall(target)  # which keeps every name inside
+                archive.extractall(target)  # noqa: S202  keeps every name inside
             return _only(target, path, part)
     except (OSError, EOFError, zipfile.BadZipFile, tarfile.TarError) as error:
         raise NotAModelError(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from tests.sources import (
     tensorflow_names,
+    test_catalog,
     test_estimators,
     test_generative,
     test_huggingface,
@@ -32,6 +33,10 @@ def rows() -> Iterator[tuple[str, str, str]]:
     """Of every row of the tests: what it is of, what it is, and how it ends."""
     for name in test_onnx_forms.FORMS:
         yield "ONNX", name, "as the file"
+    for name in (*test_catalog.ROWS, "Kokoro-82M, int8"):
+        yield "published ONNX", name, "as the file"
+    for name in test_catalog.FACTORIES:
+        yield "published weights, a factory", name, PASSES
     for name in test_torch_files.FILES:
         yield "PyTorch's own file", name, PASSES
     for name, (*_, why) in test_torch_files.REFUSED.items():
