@@ -27,6 +27,9 @@ WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 
 EXTRA = "transformers"
 
+SIDE = 224
+"""Pixels of a picture's sides where a folder doesn't say."""
+
 SOUND = 16_000
 """Samples of the example: one second at the rate that speech models take."""
 
@@ -43,7 +46,8 @@ def factory(path: Path) -> TorchExport | TorchParts:
 
     Text: `input_ids`, `attention_mask` and, where there are any, `token_type_ids`, each
     i64[batch, sequence]. Pictures: `pixel_values` f32[batch, channels, height, width], of the
-    configuration's size. Sound: `input_values` f32[batch, samples].
+    size in `config.json` or `preprocessor_config.json`, else `SIDE`. Sound: `input_values`
+    f32[batch, samples].
 
     Raises:
         MissingExtraError: transformers isn't installed.
@@ -67,14 +71,14 @@ def factory(path: Path) -> TorchExport | TorchParts:
     model = kind.from_pretrained(path, config=config, local_files_only=True, dtype="float32")
     if model.can_generate():
         return generative.parts(model, f"architecture {name}")
-    for takes, make in KINDS.items():
-        if model.main_input_name == takes:
-            return make(model, config)
-    raise UnsupportedError(
-        f"architecture {name}",
-        f"its main input is '{model.main_input_name}'",
-        f"Folders of models that take {', '.join(KINDS)} can be imported.",
-    )
+    make = KINDS.get(model.main_input_name)
+    if make is None:
+        raise UnsupportedError(
+            f"architecture {name}",
+            f"its main input is '{model.main_input_name}'",
+            f"Folders of models that take {', '.join(KINDS)} can be imported.",
+        )
+    return make(model, config, path)
 
 
 def require(name: str, packages: Sequence[str] = ("transformers",), extra: str = EXTRA) -> None:
@@ -102,9 +106,10 @@ def _architecture(folder: Path, config: PretrainedConfig) -> str:
     return str(named[0])
 
 
-def _text(model: Any, config: PretrainedConfig) -> TorchExport:
+def _text(model: Any, config: PretrainedConfig, path: Path) -> TorchExport:
     import torch
 
+    del path
     ids = torch.tensor([[5, 6, 7, 8, 9, 3], [4, 5, 6, 1, 1, 1]]) % config.vocab_size
     mask = torch.tensor([[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0]])
     example = {"input_ids": ids, "attention_mask": mask}
@@ -160,27 +165,42 @@ def _named(model: Any, names: list[str], *, four_axes: bool = False) -> torch.nn
     return Named()
 
 
-def _picture(model: Any, config: PretrainedConfig) -> TorchExport:
+def _picture(model: Any, config: PretrainedConfig, path: Path) -> TorchExport:
     import torch
 
-    size = getattr(config, "image_size", None) or 224
+    size = getattr(config, "image_size", None) or _prepared(path)
     height, width = (size, size) if isinstance(size, int) else tuple(size)[-2:]
     channels = getattr(config, "num_channels", 3)
     example = {"pixel_values": torch.zeros(1, channels, height, width)}
     return TorchExport(_named(model, list(example)), example)
 
 
-def _sound(model: Any, config: PretrainedConfig) -> TorchExport:
+def _prepared(folder: Path) -> tuple[int, int]:
+    """Height and width that a folder's processor brings pictures to."""
+    file = folder / "preprocessor_config.json"
+    said = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    for key in ("crop_size", "size"):
+        size = said.get(key)
+        if isinstance(size, int):
+            return size, size
+        if isinstance(size, dict) and {"height", "width"} <= size.keys():
+            return size["height"], size["width"]
+        if isinstance(size, dict) and "shortest_edge" in size:
+            return size["shortest_edge"], size["shortest_edge"]
+    return SIDE, SIDE
+
+
+def _sound(model: Any, config: PretrainedConfig, path: Path) -> TorchExport:
     import torch
 
-    del config
+    del config, path
     generator = torch.Generator().manual_seed(0)
     example = {"input_values": torch.randn(1, SOUND, generator=generator)}
     free = {"input_values": {0: "batch", 1: "samples"}}
     return TorchExport(_named(model, list(example)), example, dynamic=free)
 
 
-KINDS: Mapping[str, Callable[[Any, Any], TorchExport]] = {
+KINDS: Mapping[str, Callable[[Any, Any, Path], TorchExport]] = {
     "input_ids": _text,
     "pixel_values": _picture,
     "input_values": _sound,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from tests.sources import (
     tensorflow_names,
+    test_architectures,
     test_catalog,
     test_estimators,
     test_generative,
@@ -41,6 +42,10 @@ def rows() -> Iterator[tuple[str, str, str]]:
         yield "PyTorch's own file", name, PASSES
     for name, (*_, why) in test_torch_files.REFUSED.items():
         yield "PyTorch's own file", name, f"refused: {plain(why)}"
+    for name in test_architectures.ROWS:
+        yield "PyTorch, a factory", name, PASSES
+    for name in test_architectures.REFUSED:
+        yield "PyTorch, a factory", name, "refused by name"
     for name in test_huggingface.ENCODERS:
         yield "Hugging Face", name, PASSES
     for name, (_, why) in test_huggingface.REFUSED.items():

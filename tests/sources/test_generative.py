@@ -14,12 +14,11 @@ import transformers as hf
 from builder import sources
 from builder.errors import OnnxsiteError
 from builder.fetch import fetch
-from builder.generation import DECODER, ENCODER, Generator, Parts, wired
-from builder.model import Provenance
+from builder.generation import DECODER, ENCODER, Generator, Parts
 from builder.recipe import ModelRecipe, Pinned
-from builder.sources import ctranslate2, generative, gguf, onnx_file, onnx_read, torch_export
-from builder.sources.torch_module import Traced
+from builder.sources import ctranslate2, generative, gguf
 from tests.sources.audio import JFK, jfk
+from tests.sources.exported import exported
 
 LAYERS: dict[str, Any] = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32}
 TEXT: dict[str, Any] = {
@@ -126,19 +125,6 @@ def lively(make: Callable[[], Any]) -> tuple[Any, dict[str, torch.Tensor], list[
     raise AssertionError("every seed repeats itself")
 
 
-def exported(model: Any, folder: Path) -> Parts:
-    """The parts as the importer makes them, without a process of its own."""
-    made = generative.parts(model, "it")
-    models = {}
-    for name, spec in made.parts.items():
-        path = folder / f"{name}.onnx"
-        torch_export.climb(Traced(spec), path)
-        models[name] = onnx_file.from_proto(
-            onnx_read.parse(name, path.read_bytes()), Provenance(name), shapes={}
-        )
-    return Parts(wired(models), made.generation)
-
-
 def greedy(model: Any, **inputs: torch.Tensor) -> list[int]:
     """The tokens that transformers writes after a prompt: `WRITTEN`, unless it ends before."""
     with torch.no_grad():
@@ -152,7 +138,7 @@ def greedy(model: Any, **inputs: torch.Tensor) -> list[int]:
 @pytest.mark.parametrize("make", DECODERS.values(), ids=DECODERS)
 def test_decoders(make: Callable[[], Any], tmp_path: Path) -> None:
     model, _, want = lively(make)
-    parts = exported(model, tmp_path)
+    parts = exported(generative.parts(model, "it"), tmp_path)
     assert list(Generator(parts).stream(PROMPT, limit=WRITTEN)) == want
     signature = parts.models[DECODER].signature
     assert signature.inputs[0].shape == ("batch", "sequence")
@@ -163,7 +149,7 @@ def test_decoders(make: Callable[[], Any], tmp_path: Path) -> None:
 @pytest.mark.parametrize("make", PAIRS.values(), ids=PAIRS)
 def test_encoders_with_decoders(make: Callable[[], Any], tmp_path: Path) -> None:
     model, feeds, want = lively(make)
-    parts = exported(model, tmp_path)
+    parts = exported(generative.parts(model, "it"), tmp_path)
     arrays = {name: tensor.numpy() for name, tensor in feeds.items()}
     assert list(Generator(parts).stream((), arrays, limit=WRITTEN)) == want
     crossing = parts.models[DECODER].signature.inputs[-1]
