@@ -14,7 +14,7 @@ import rich_click as click
 from rich.table import Table
 
 from builder import plan, sources
-from builder.cli import console, flags
+from builder.cli import console, flags, netron
 from builder.fetch import locate
 from builder.model import Model, TensorSpec
 from builder.recipe import ModelRecipe
@@ -26,12 +26,14 @@ BYTES_PER_WEIGHT = {"fp32": 4.0, "fp16": 2.0, "int8": 1.0}
 @click.command(epilog="[bold]Example:[/] python -m builder inspect model.onnx --json")
 @click.argument("source")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@click.option("--netron", "look", is_flag=True, help="Draw the graph in a browser, until Ctrl-C.")
 @flags.source_options
 @click.option("-v", "--verbose", is_flag=True, help="Show what the framework logs.")
 @console.ends_well
 def inspect(
     source: str,
     as_json: bool,
+    look: bool,
     sha256: str | None,
     weights: str | None,
     shapes: flags.Described,
@@ -44,6 +46,8 @@ def inspect(
     that [cyan]build[/] would give.
     """
     console.log_to_stderr(verbose)
+    if look:
+        netron.require()
     recipe, models = imported(
         source, flags.asked(sha256=sha256, weights=weights, shapes=shapes, trust=trust)
     )
@@ -52,12 +56,13 @@ def inspect(
     if as_json:
         (whole, *others) = reports.values()
         console.print_json({**({"parts": reports} if others else whole), **licence})
-        return
-    for index, (name, report) in enumerate(reports.items()):
+    for index, (name, report) in enumerate(reports.items() if not as_json else ()):
         if index:
             console.out.print()
         part = f", {name}" if len(reports) > 1 else ""
         _show(f"{recipe.title}{part}", {**report, **licence})
+    if look:
+        netron.show(models)
 
 
 def imported(source: str, asked: plan.Flags) -> tuple[ModelRecipe, Mapping[str, Model]]:
